@@ -1,0 +1,16 @@
+/* All of Ingot's public interface. */
+#ifndef INGOT_INGOT_H
+#define INGOT_INGOT_H
+
+#include "ingot/status.h"
+#include "ingot/dtype.h"
+#include "ingot/context.h"
+#include "ingot/tokenizer.h"
+#include "ingot/template.h"
+#include "ingot/model.h"
+#include "ingot/runner.h"
+#include "ingot/sampler.h"
+#include "ingot/generate.h"
+#include "ingot/machine.h"
+
+#endif
