@@ -33,6 +33,10 @@ static bool translate(char *out, size_t *n_out, const char *name, size_t n)
     size_t n_bytes = 0;
     for (size_t i = 0; i < n;) {
         const uint8_t lead = (uint8_t)name[i];
+        if (lead >= 0x21 && lead <= 0x7e) { /* most by far */
+            out[n_bytes++] = name[i++];
+            continue;
+        }
         unsigned c = lead;
         if (lead >= 0x80) { /* the alphabet ends at U+0143: two bytes are enough */
             if (lead < 0xc2 || lead > 0xc5 || i + 1 == n ||
@@ -64,30 +68,69 @@ size_t ig__bpe_unescape(char *out, const char *name, size_t n, ig__token_type ty
     return n;
 }
 
-/* One line "left right"; one that names no token is no rule. */
-static ig_status add_merge(ig_tokenizer *tk, const ig__token_map *map, ig__token_text line,
+#define BATCH_MERGES (IG__MAP_BATCH / 3)
+
+/* Some merges on their way into the table. */
+typedef struct merge_batch {
+    char bytes[2 * IG__TOKEN_BYTES_MAX]; /* [n_bytes] of the tokens that they make */
+    size_t n_bytes;
+    ig__token_text keys[IG__MAP_BATCH]; /* [3 n] left, right, both; they point into bytes */
+    uint32_t ranks[BATCH_MERGES];       /* [n] */
+    int n;
+} merge_batch;
+
+static ig_status flush_merges(ig_tokenizer *tk, merge_batch *batch, ig_error *err)
+{
+    int32_t ids[IG__MAP_BATCH];
+    ig__pair_slot pairs[BATCH_MERGES];
+    int n = 0;
+    ig__token_map_get_all(ids, &tk->by_bytes, tk, batch->keys, 3 * batch->n);
+    for (int i = 0; i < batch->n; i++) {
+        const int32_t *id = ids + (ptrdiff_t)3 * i;
+        if (id[0] >= 0 && id[1] >= 0 && id[2] >= 0)
+            pairs[n++] = (ig__pair_slot){
+                .left = id[0], .right = id[1], .merged = id[2], .rank = batch->ranks[i]};
+    }
+    batch->n = 0;
+    batch->n_bytes = 0;
+    return ig__pair_map_add_all(&tk->pairs, pairs, n, err);
+}
+
+/* One line "left right". One that is not so, or names no token, is no rule. */
+static ig_status add_merge(ig_tokenizer *tk, merge_batch *batch, ig__token_text line,
                            uint32_t rank, ig_error *err)
 {
-    char bytes[IG__TOKEN_BYTES_MAX];
-    if (line.n < 3 || line.n > 2 * sizeof bytes)
+    if (line.n < 3 || line.n > 2 * IG__TOKEN_BYTES_MAX)
         return IG_OK;
+    if (batch->n == BATCH_MERGES || line.n > sizeof batch->bytes - batch->n_bytes)
+        IG_TRY(flush_merges(tk, batch, err));
     const char *gap = memchr(line.bytes + 1, ' ', line.n - 1);
-    if (!gap || line.n - 1 > sizeof bytes)
+    if (!gap)
         return IG_OK;
+    char *bytes = batch->bytes + batch->n_bytes;
     const size_t n_left_name = (size_t)(gap - line.bytes);
     size_t n_left, n_right;
     if (!translate(bytes, &n_left, line.bytes, n_left_name) ||
         !translate(bytes + n_left, &n_right, gap + 1, line.n - n_left_name - 1))
         return IG_OK;
-    const ig__pair_slot pair = {
-        .left = ig__token_map_get(map, tk, bytes, n_left),
-        .right = ig__token_map_get(map, tk, bytes + n_left, n_right),
-        .merged = ig__token_map_get(map, tk, bytes, n_left + n_right),
-        .rank = rank,
-    };
-    if (pair.left < 0 || pair.right < 0 || pair.merged < 0)
-        return IG_OK;
-    return ig__pair_map_add(&tk->pairs, pair, err);
+    ig__token_text *keys = batch->keys + (ptrdiff_t)3 * batch->n;
+    keys[0] = (ig__token_text){bytes, n_left};
+    keys[1] = (ig__token_text){bytes + n_left, n_right};
+    keys[2] = (ig__token_text){bytes, n_left + n_right};
+    batch->ranks[batch->n++] = rank;
+    batch->n_bytes += n_left + n_right;
+    return IG_OK;
+}
+
+static ig_status add_merges(ig_tokenizer *tk, const ig__vocab *vocab, ig_error *err)
+{
+    merge_batch batch;
+    batch.n = 0;
+    batch.n_bytes = 0;
+    IG_TRY(ig__pair_map_init(&tk->pairs, &tk->a, vocab->n_merges, tk->by_bytes.seed, err));
+    for (int64_t i = 0; i < vocab->n_merges; i++)
+        IG_TRY(add_merge(tk, &batch, vocab->merges[i], (uint32_t)i, err));
+    return flush_merges(tk, &batch, err);
 }
 
 ig_status ig__bpe_prepare(ig_tokenizer *tk, const ig__vocab *vocab, ig_error *err)
@@ -98,9 +141,7 @@ ig_status ig__bpe_prepare(ig_tokenizer *tk, const ig__vocab *vocab, ig_error *er
         const char byte = (char)b;
         tk->byte_ids[b] = ig__token_map_get(&tk->by_bytes, tk, &byte, 1);
     }
-    IG_TRY(ig__pair_map_init(&tk->pairs, &tk->a, vocab->n_merges, tk->by_bytes.seed, err));
-    for (int64_t i = 0; i < vocab->n_merges; i++)
-        IG_TRY(add_merge(tk, &tk->by_bytes, vocab->merges[i], (uint32_t)i, err));
+    IG_TRY(add_merges(tk, vocab, err));
     if (!tk->whole_words) { /* only merging by ids is left */
         ig__free(&tk->a, tk->by_bytes.slots);
         tk->by_bytes.slots = NULL;

@@ -60,18 +60,24 @@ typedef struct ig__pair_map {
 
 ig_status ig__token_map_init(ig__token_map *map, const ig_allocator *a, int64_t n,
                              uint64_t seed, ig_error *err);
-/* Of two tokens with the same bytes the later one stays, as in the reference. */
-ig_status ig__token_map_add(ig__token_map *map, const ig_tokenizer *tk, int32_t id,
-                            ig_error *err);
 int32_t ig__token_map_get(const ig__token_map *map, const ig_tokenizer *tk,
                           const char *bytes, size_t n); /* -1: none */
 
 ig_status ig__pair_map_init(ig__pair_map *map, const ig_allocator *a, int64_t n,
                             uint64_t seed, ig_error *err);
-/* Of two rules for the same pair the earlier one stays. */
-ig_status ig__pair_map_add(ig__pair_map *map, ig__pair_slot pair, ig_error *err);
 const ig__pair_slot *ig__pair_map_get(const ig__pair_map *map, int32_t left,
                                       int32_t right); /* NULL: none */
+
+/* The same for many, n at most IG__MAP_BATCH: the tables are larger than the caches, and
+ * many misses at once cost little more than one. Of two tokens with the same bytes the
+ * later one stays, of two rules for the same pair the earlier one, as in the reference. */
+#define IG__MAP_BATCH 48
+ig_status ig__token_map_add_all(ig__token_map *map, const ig_tokenizer *tk,
+                                const int32_t *ids, int n, ig_error *err);
+void ig__token_map_get_all(int32_t *ids_out, const ig__token_map *map,
+                           const ig_tokenizer *tk, const ig__token_text *keys, int n);
+ig_status ig__pair_map_add_all(ig__pair_map *map, const ig__pair_slot *pairs, int n,
+                               ig_error *err);
 
 /* ---- the tokenizer ---- */
 

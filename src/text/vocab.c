@@ -91,6 +91,8 @@ static ig__token_type type_of(const ig__vocab *vocab, int64_t id)
 /* Fill the arena, and the map of the tokens that merging may make. */
 static ig_status add_tokens(ig_tokenizer *tk, const ig__vocab *vocab, ig_error *err)
 {
+    int32_t batch[IG__MAP_BATCH];
+    int n_batch = 0;
     size_t at = 0;
     tk->starts[0] = 0;
     for (int64_t i = 0; i < tk->n_tokens; i++) {
@@ -103,9 +105,13 @@ static ig_status add_tokens(ig_tokenizer *tk, const ig__vocab *vocab, ig_error *
         tk->starts[i + 1] = (uint32_t)at;
         tk->types[i] = (uint8_t)type;
         if (merges && n > 0 && n <= IG__TOKEN_BYTES_MAX)
-            IG_TRY(ig__token_map_add(&tk->by_bytes, tk, (int32_t)i, err));
+            batch[n_batch++] = (int32_t)i;
+        if (n_batch == IG__MAP_BATCH) {
+            IG_TRY(ig__token_map_add_all(&tk->by_bytes, tk, batch, n_batch, err));
+            n_batch = 0;
+        }
     }
-    return IG_OK;
+    return ig__token_map_add_all(&tk->by_bytes, tk, batch, n_batch, err);
 }
 
 static void add_end(ig_tokenizer *tk, int64_t id)
