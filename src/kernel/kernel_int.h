@@ -26,6 +26,8 @@ ig__cpu ig__cpu_detect(void);
 
 /* Products, packing of activations, unpacking of weights. */
 void ig__gemm_kernels_ref(ig__kernels *table);
+void ig__acts_kernels_ref(ig__kernels *table);
+void ig__unpack_kernels_ref(ig__kernels *table);
 void ig__gemm_kernels_avx2(ig__kernels *table);
 void ig__gemm_kernels_avxvnni(ig__kernels *table); /* over avx2's */
 
@@ -60,6 +62,9 @@ typedef struct ig__codes {
 } ig__codes;
 void ig__unpack_codes(ig__codes *codes, ig_dtype dtype, const void *group, int64_t r,
                       int64_t b);
+
+/* y [K] = row r of a packed group, of any type that has a packed form. */
+void ig__unpack_row_ref(float *y, ig_dtype dtype, const void *group, int64_t r, int64_t k);
 
 /* A block of activations whose largest magnitude is below this is all zeros: from here on
  * scale is a normal float and 127 / max is finite, so that every instruction set computes
