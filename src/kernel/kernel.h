@@ -103,7 +103,8 @@ static inline size_t ig__acts_bytes(ig__acts format, int64_t k, int64_t n)
  * A page holds IG_PAGE positions of one KV head of width W, K then V:
  *   F32    K [W][16] f32                    | V [16][W] f32
  *   F16    K [W][16] f16                    | V [16][W] f16
- *   Q8_0   K [W][16] i8 | scale [W/32][16] f16 | V [16][W] i8 | scale [16][W/32] f16
+ *   Q8_0   K [W][16] u8 | scale [W/32][16] f16 | V [16][W] u8 | scale [16][W/32] f16
+ * A byte is the quantised value + 128; byte times scale is exact in f32.
  * W is a multiple of 16 (of 32 for Q8_0), at most IG_MAX_HEAD. Unwritten positions hold
  * zeros or older values, always finite; they are masked.
  */
