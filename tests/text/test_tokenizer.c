@@ -75,7 +75,18 @@ static void test_special_tokens(void **state)
     /* user-defined tokens are found in plain text too */
     IDS(tk, "[tool][to", &plain, 264, 265, 'o');
     IDS(tk, "[tool][to", NULL, 264, 265, 'o');
+    /* of doubles the last is found, of each kind */
+    const int32_t double_control = small_add(&vocab, "<s>", 3, 0);
+    ig_tokenizer *doubles = make(&vocab);
+    IDS(doubles, "<s>", NULL, double_control);
+    ig_tokenizer_close(doubles);
+    small_add(&vocab, "<s>", 4, 0);
+    const int32_t double_user = small_add(&vocab, "<s>", 4, 0);
+    doubles = make(&vocab);
+    IDS(doubles, "<s>", &plain, double_user);
+    ig_tokenizer_close(doubles);
     /* BOS goes in front once */
+    small_bpe(&vocab);
     vocab.v.add_bos = vocab.v.add_eos = true;
     ig_tokenizer *adds = make(&vocab);
     IDS(adds, "hello", &around, 261, 259, 262);
@@ -175,6 +186,11 @@ static void test_bad_bytes_are_signs(void **state)
     ig_tokenizer *tk = make(&vocab);
     IDS(tk, "\xffhello\xc3 hello", NULL, 0xff, 259, 0xc3, 260);
     ig_tokenizer_close(tk);
+    small_add(&vocab, "lÿ", 1, 0); /* byte ff is "ÿ": merges in a word, but there is none */
+    small_merge(&vocab, "l ÿ");
+    tk = make(&vocab);
+    IDS(tk, "l\xff", NULL, 'l', 0xff);
+    ig_tokenizer_close(tk);
 }
 
 static void test_whole_words(void **state)
@@ -262,15 +278,7 @@ static void test_spm_round_trip(void **state)
     (void)state;
     small_spm(&vocab);
     ig_tokenizer *tk = make(&vocab);
-    const char *const texts[] = {"",
-                                 " ",
-                                 "  ",
-                                 "ab",
-                                 " ab",
-                                 "  ab  ",
-                                 "a\xff"
-                                 "b",
-                                 "é [u] x"};
+    const char *const texts[] = {"", " ", "  ", "ab", " ab", "  ab  ", "a\377b", "é [u] x"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts - 1; i++)
         assert_round_trip(tk, texts[i], strlen(texts[i]));
     char *text;
@@ -382,6 +390,13 @@ static void test_bpe_merges_as_defined(void **state)
     }
 }
 
+/* -3 to 3, among them 0 and -0, which are equal. */
+static float score_of(uint32_t random)
+{
+    const float size = (float)(random % 4);
+    return random & 64 ? size : -size;
+}
+
 /* The same for SentencePiece over whole texts, blanks and characters of two bytes included:
  * cutting texts where no token reaches across must not show. */
 static void test_spm_merges_as_defined(void **state)
@@ -393,7 +408,7 @@ static void test_spm_merges_as_defined(void **state)
         small_init(&vocab, "llama");
         for (int i = 0; i < 4; i++)
             small_add(&vocab, letters[i], 1, -1000);
-        while (vocab.v.n_tokens < 30) { /* strings of 2 to 5 letters; scores all differ */
+        while (vocab.v.n_tokens < 30) { /* strings of 2 to 5 letters */
             char name[32] = "";
             for (unsigned k = 2 + next_random(&random) % 4; k > 0; k--)
                 strcat(name, letters[next_random(&random) % (round % 2 ? 4 : 3)]);
@@ -402,7 +417,7 @@ static void test_spm_merges_as_defined(void **state)
                 known = known || (vocab.tokens[i].n == strlen(name) &&
                                   memcmp(vocab.tokens[i].bytes, name, strlen(name)) == 0);
             if (!known)
-                small_add(&vocab, name, 1, -(float)(next_random(&random) % 5));
+                small_add(&vocab, name, 1, score_of(next_random(&random)));
         }
         ig_tokenizer *tk = make(&vocab);
         for (int n = 1; n < 60; n += 3) {

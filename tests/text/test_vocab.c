@@ -192,6 +192,13 @@ static void test_memory_faults(void **state)
                     if (status != IG_OK)
                         assert_int_equal(ids.n, n_before);
                 }
+                if (status == IG_OK) { /* into a list of its own, which must grow */
+                    ig_ids marked = {0};
+                    status =
+                        ig__tokenize_marked(&marked, tk, text, NULL, strlen(text), NULL);
+                    assert_true(status == IG_OK || marked.n == 0);
+                    ig_ids_free(tk, &marked);
+                }
                 if (status == IG_OK)
                     status = ig_detokenize(&back, &n_back, tk, ids.ids, ids.n, true, NULL);
                 if (status == IG_OK && model == 0) /* the other adds blanks */
