@@ -17,9 +17,9 @@
 
 /* The source with line ends of all kinds as \n, and without the last one: as Jinja reads
  * it. */
-static const char *normalise(ig__tarena *arena, const char *source, size_t *n)
+static const char *normalise(ig__arena *arena, const char *source, size_t *n)
 {
-    char *text = ig__tarena_alloc(arena, *n + 1);
+    char *text = ig__arena_alloc(arena, *n + 1);
     size_t k = 0;
     if (!text)
         return NULL;
@@ -60,7 +60,7 @@ ig_status ig_template_create(ig_template **template_out, ig_context *ctx,
     if (!tmpl)
         return ig__fail_memory(err, "template", sizeof *tmpl);
     tmpl->a = a;
-    tmpl->arena = (ig__tarena){.a = &tmpl->a, .max = IG_TMAX_MEMORY};
+    tmpl->arena = ig__arena_init(&tmpl->a);
     const ig_status status = compile(tmpl, source, n_bytes, err);
     if (status != IG_OK) {
         ig_template_destroy(tmpl);
@@ -75,7 +75,7 @@ void ig_template_destroy(ig_template *tmpl)
     if (!tmpl)
         return;
     const ig_allocator a = tmpl->a;
-    ig__tarena_fini(&tmpl->arena);
+    ig__arena_fini(&tmpl->arena);
     ig__free(&a, tmpl);
 }
 
@@ -99,11 +99,13 @@ ig_status ig__trun_undefined(ig__trun *r, ig__tvalue v)
 
 void *ig__trun_alloc(ig__trun *r, size_t bytes)
 {
-    void *p = ig__tarena_alloc(&r->arena, bytes);
-    if (!p && r->arena.over)
-        (void)ig__trun_fail(r, IG_ERR_LIMIT, "more than %zu bytes of memory",
-                            IG_TMAX_MEMORY);
-    else if (!p)
+    if (bytes > IG_TMAX_MEMORY - r->n_bytes) {
+        (void)ig__trun_fail(r, IG_ERR_LIMIT, "more than %zu bytes of memory", IG_TMAX_MEMORY);
+        return NULL;
+    }
+    void *p = ig__arena_alloc(&r->arena, bytes);
+    r->n_bytes += bytes;
+    if (!p)
         r->status = ig__fail_memory(r->err, "template", bytes);
     return p;
 }
@@ -254,13 +256,13 @@ ig_status ig_template_render(ig_rendered *rendered_out, const ig_template *tmpl,
                         n_bytes, IG_TMAX_JSON);
     IG_TRY(ig__json_parse(&root, json, n_bytes, err));
     ig__trun r = {.tmpl = tmpl, .err = err};
-    r.arena = (ig__tarena){.a = &tmpl->a, .max = IG_TMAX_MEMORY};
+    r.arena = ig__arena_init(&tmpl->a);
     ig_status status;
     if (ig__json_kind_of(root) == IG_JSON_OBJECT)
         status = run(rendered_out, &r, root);
     else
         status = ig__fail(err, IG_ERR_FORMAT, "template: the variables are no JSON object");
-    ig__tarena_fini(&r.arena);
+    ig__arena_fini(&r.arena);
     ig__json_destroy(root);
     return status;
 }

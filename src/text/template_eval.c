@@ -549,8 +549,11 @@ static ig_status apply_builtin(ig__trun *r, ig__tvalue *v, const ig__tnode *node
     IG_TRY(eval_args(r, &args, node->list));
     r->line = node->line;
     IG_TRY(ig__tbuiltin_call(r, v, node->builtin, self, &args));
-    if (node->kind == IG_TN_TEST && node->op)
-        v->b = !v->b;
+    if (node->kind != IG_TN_TEST)
+        return IG_OK;
+    v->b = v->b != (node->op != 0);
+    for (size_t i = 0; i < args.n_pos; i++)
+        v->markup = v->markup && args.pos[i].markup;
     return IG_OK;
 }
 

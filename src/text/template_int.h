@@ -12,7 +12,7 @@
 #ifndef INGOT_TEXT_TEMPLATE_INT_H
 #define INGOT_TEXT_TEMPLATE_INT_H
 
-#include "base/alloc.h"
+#include "base/arena.h"
 #include "base/error.h"
 #include "ingot/template.h"
 
@@ -30,20 +30,6 @@
 typedef struct ig__tnode ig__tnode;
 typedef struct ig__trun ig__trun;
 typedef struct ig__tvalue ig__tvalue;
-
-/* ---- arena: blocks that grow, freed as a whole ---- */
-
-typedef struct ig__tarena {
-    const ig_allocator *a;
-    struct ig__tblock *blocks;
-    char *at, *end; /* free part of the newest block */
-    size_t n, max;  /* bytes of all blocks <= max */
-    bool over;      /* the last failure was `max`, not memory */
-} ig__tarena;
-
-/* 16-byte aligned; NULL: no memory, or over. */
-void *ig__tarena_alloc(ig__tarena *arena, size_t bytes);
-void ig__tarena_fini(ig__tarena *arena);
 
 /* ---- values ---- */
 
@@ -309,7 +295,7 @@ typedef struct ig__ttokens {
 
 /* Cut source[0..n) (line ends are \n) into tokens; strings that need decoding go to the
  * arena. `tokens` is to be freed whatever the outcome. */
-ig_status ig__tlex(ig__ttokens *tokens, ig__tarena *arena, const char *source, size_t n,
+ig_status ig__tlex(ig__ttokens *tokens, ig__arena *arena, const char *source, size_t n,
                    ig_error *err);
 
 /* ---- template ---- */
@@ -321,7 +307,7 @@ typedef struct ig__tsymbol {
 
 struct ig_template {
     ig_allocator a;
-    ig__tarena arena; /* of all below */
+    ig__arena arena; /* of all below */
     ig__tnode *body;
     ig__tsymbol *symbols; /* [n_symbols] */
     int n_symbols;
@@ -397,19 +383,20 @@ struct ig__trun {
     const ig_template *tmpl;
     ig_error *err;
     ig_status status; /* the first failure */
-    ig__tarena arena;
+    ig__arena arena;
     ig__tvalue *root; /* [n_symbols] */
     ig__tframe *frame;
     ig__tout *out;
     ig__tflow flow;
     const ig__tstr *now; /* what strftime_now gives; NULL: the clock's */
     int64_t steps;
+    size_t n_bytes; /* taken from the arena */
     int line, depth, n_loops, n_macros;
 };
 
 IG_PRINTF(3, 4)
 ig_status ig__trun_fail(ig__trun *r, ig_status status, const char *fmt, ...);
-void *ig__trun_alloc(ig__trun *r, size_t bytes); /* NULL: r->status says why */
+void *ig__trun_alloc(ig__trun *r, size_t bytes); /* zeroed; NULL: r->status says why */
 ig_status ig__trun_step(ig__trun *r, size_t work_bytes);
 ig_status ig__trun_undefined(ig__trun *r, ig__tvalue v); /* "'x' is undefined" */
 

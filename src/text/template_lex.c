@@ -14,7 +14,7 @@
 
 typedef struct lexer {
     ig__ttokens *tokens;
-    ig__tarena *arena;
+    ig__arena *arena;
     const char *s; /* [n], 0 behind */
     size_t n, pos;
     int line;
@@ -190,7 +190,7 @@ static ig_status lex_string(lexer *x)
                         quote);
     ig__ttoken token = {.kind = IG_TT_STRING, .text = x->s + from, .n = to - from};
     if (escapes) { /* \ooo (4 bytes read) writes at most 2, \uXXXX (6) at most 3 */
-        char *text = ig__tarena_alloc(x->arena, token.n + 4);
+        char *text = ig__arena_alloc(x->arena, token.n + 4);
         if (!text)
             return ig__fail_memory(x->err, "template", token.n);
         token.text = text;
@@ -360,7 +360,7 @@ static size_t find_delimiter(const lexer *x)
     return x->n;
 }
 
-ig_status ig__tlex(ig__ttokens *tokens, ig__tarena *arena, const char *source, size_t n,
+ig_status ig__tlex(ig__ttokens *tokens, ig__arena *arena, const char *source, size_t n,
                    ig_error *err)
 {
     lexer x = {tokens, arena, source, n, 0, 1, err};

@@ -41,7 +41,7 @@ ig__tnode *ig__tparser_wanted(ig__tparser *p, const char *what)
 
 void *ig__tparser_alloc(ig__tparser *p, size_t bytes)
 {
-    void *memory = ig__tarena_alloc(&p->tmpl->arena, bytes);
+    void *memory = ig__arena_alloc(&p->tmpl->arena, bytes);
     if (!memory && p->status == IG_OK)
         p->status = ig__fail_memory(p->err, "template", bytes);
     return memory;

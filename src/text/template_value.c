@@ -372,7 +372,7 @@ static ig_status characters(ig__trun *r, ig__tvalue *out, const ig__tstr *s)
 
 ig_status ig__titerate(ig__trun *r, const ig__tlist **out, ig__tvalue v)
 {
-    ig__tvalue list;
+    ig__tvalue list = ig__tnone();
     switch ((ig__tkind)v.kind) {
     case IG_T_LIST:
     case IG_T_TUPLE:
