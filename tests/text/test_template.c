@@ -342,14 +342,16 @@ static char *repeat(const char *text, size_t n)
     return all;
 }
 
-/* `before` 5000 times behind `start`: the nesting is found, not the missing end. */
-static void expect_too_deep(const char *start, const char *before, const char *end)
+/* `before` 5000 times behind `start`, closed again: the nesting is what is found. */
+static void expect_too_deep(const char *start, const char *before, const char *behind,
+                            const char *end)
 {
-    char *deep = repeat(before, 5000);
-    char *source = malloc(strlen(start) + strlen(deep) + strlen(end) + 1);
-    sprintf(source, "%s%s%s", start, deep, end);
+    char *deep = repeat(before, 5000), *close = repeat(behind, 5000);
+    char *source = malloc(strlen(start) + strlen(deep) + strlen(close) + strlen(end) + 2);
+    sprintf(source, "%s%s1%s%s", start, deep, close, end);
     expect_failure(source, "{}", IG_ERR_LIMIT, "nested deeper than 64");
     free(deep);
+    free(close);
     free(source);
 }
 
@@ -370,19 +372,19 @@ static void expect_deep(const char *open, const char *middle, const char *close,
 static void test_nesting(void **state)
 {
     (void)state;
-    expect_too_deep("{{ ", "(", "1 }}");
-    expect_too_deep("{{ ", "[", "1 }}");
-    expect_too_deep("{{ ", "{1:", "1 }}");
-    expect_too_deep("{{ ", "a[", "1 }}");
-    expect_too_deep("{{ ", "f(", "1 }}");
-    expect_too_deep("{{ ", "not ", "1 }}");
-    expect_too_deep("{{ ", "-", "1 }}");
-    expect_too_deep("{{ ", "1 if 1 else ", "1 }}");
-    expect_too_deep("{% set ", "(", "1 %}");
-    expect_too_deep("", "{% if 1 %}", "");
-    expect_too_deep("", "{% for a in b %}", "");
-    expect_too_deep("", "{% macro f() %}", "");
-    expect_too_deep("", "{% set x %}", "");
+    expect_too_deep("{{ ", "(", ")", " }}");
+    expect_too_deep("{{ ", "[", "]", " }}");
+    expect_too_deep("{{ ", "{1:", "}", " }}");
+    expect_too_deep("{{ ", "a[", "]", " }}");
+    expect_too_deep("{{ ", "f(", ")", " }}");
+    expect_too_deep("{{ ", "not ", "", " }}");
+    expect_too_deep("{{ ", "-", "", " }}");
+    expect_too_deep("{{ ", "1 if 1 else ", "", " }}");
+    expect_too_deep("{% set ", "(", ")", " = 1 %}");
+    expect_too_deep("", "{% if 1 %}", "{% endif %}", "");
+    expect_too_deep("", "{% for a in b %}", "{% endfor %}", "");
+    expect_too_deep("", "{% macro f() %}", "{% endmacro %}", "");
+    expect_too_deep("", "{% set x %}", "{% endset %}", "");
     expect_deep("{% if 1 %}", "a", "{% endif %}", "a");
     /* long is not deep */
     char *source = malloc(20000);
