@@ -225,8 +225,7 @@ static void shown_is_text_up_to_stop(void **state)
         n_shown += a.n_final;
         assert_int_equal(n_shown, end);
         assert_memory_equal(shown, text, end);
-        assert_int_equal(a.stopped,
-                         end < n || (n_stop && define_end(text, n, stop, n_stop) < n));
+        assert_int_equal(a.stopped, end < n);
         ig__answer_fini(&a);
     }
 }
@@ -286,6 +285,277 @@ static void answer_faults(void **state)
     }
 }
 
+/* ---- the loop, with SmolLM2-135M-Instruct in $INGOT_TEST_MODEL_DIR ---- */
+
+static ig_context *context;
+static ig_model *model; /* NULL: the tests below skip */
+
+static int open_model(void **state)
+{
+    (void)state;
+    const char *dir = getenv("INGOT_TEST_MODEL_DIR");
+    if (!dir) {
+        print_message("INGOT_TEST_MODEL_DIR is not set: tests with a model skip\n");
+        return 0;
+    }
+    char path[1024];
+    snprintf(path, sizeof path, "%s/SmolLM2-135M-Instruct.Q4_1.gguf", dir);
+    ig_error err = {0};
+    const ig_model_opts opts = {.exact = true};
+    if (ig_context_create(&context, NULL, &err) != IG_OK ||
+        ig_model_open(&model, context, path, &opts, &err) != IG_OK)
+        print_message("%s: tests with a model skip\n", err.message);
+    return 0;
+}
+
+static int close_model(void **state)
+{
+    (void)state;
+    ig_model_close(model);
+    ig_context_destroy(context);
+    return 0;
+}
+
+static void need_model(void)
+{
+    if (!model)
+        skip();
+}
+
+/* What a call of ig_generate showed and returned. */
+typedef struct heard {
+    char text[512];
+    size_t n;
+    int32_t ids[64];
+    float logprobs[64];
+    ig_logprob top[5]; /* of the first token */
+    int n_ids, n_rest, cancel_after;
+    volatile int cancelled;
+    ig_generate_result result;
+    ig_status status;
+    ig_error err;
+    int64_t length; /* of the sequence afterwards */
+} heard;
+
+static bool hear(void *user, const ig_generated *token)
+{
+    heard *h = user;
+    memcpy(h->text + h->n, token->text, token->n_text);
+    h->n += token->n_text;
+    h->text[h->n] = 0;
+    assert_true(ig__is_utf8(token->text, token->n_text));
+    if (token->id < 0) {
+        h->n_rest++;
+        return true;
+    }
+    if (h->n_ids == 0)
+        memcpy(h->top, token->top, (size_t)token->n_top * sizeof *token->top);
+    h->logprobs[h->n_ids] = token->logprob;
+    h->ids[h->n_ids++] = token->id;
+    return h->n_ids != h->cancel_after;
+}
+
+/* Generate on a fresh runner: greedy, `forced` (>= 0) at every step. */
+static void generate(heard *h, const ig_runner_opts *runner_opts, const int32_t *prompt,
+                     int64_t n_prompt, int32_t forced, ig_generate_opts opts)
+{
+    ig_runner *runner;
+    ig_sequence *seq;
+    ig_sampler *sampler;
+    const ig_logit_bias bias = {.id = forced, .bias = 100};
+    ig_sampler_opts greedy = ig_sampler_defaults();
+    greedy.temperature = 0;
+    greedy.bias = &bias;
+    greedy.n_bias = forced >= 0;
+    assert_int_equal(ig_runner_create(&runner, model, runner_opts, NULL), IG_OK);
+    assert_int_equal(ig_sequence_create(&seq, runner, NULL), IG_OK);
+    assert_int_equal(ig_sampler_create(&sampler, context, 49152, &greedy, NULL), IG_OK);
+    opts.on_token = hear;
+    opts.user = h;
+    opts.cancelled = &h->cancelled;
+    h->status =
+        ig_generate(&h->result, runner, seq, sampler, prompt, n_prompt, &opts, &h->err);
+    h->length = ig_sequence_length(seq);
+    ig_sampler_destroy(sampler);
+    ig_sequence_destroy(seq);
+    ig_runner_destroy(runner);
+}
+
+static const int32_t france[] = {504, 3575, 282, 4649, 314}; /* The capital of France is */
+
+static void greedy_answer(void **state)
+{
+    (void)state;
+    need_model();
+    static const int32_t ids[] = {7042, 30, 198, 198, 504};
+    static const ig_logprob top[] = {
+        {7042, -0.258f}, {260, -2.741f}, {4528, -4.384f}, {2250, -4.620f}, {1315, -4.678f}};
+    for (int64_t rows = 1; rows <= 5; rows++) { /* however the prompt is cut */
+        heard h = {0};
+        const ig_runner_opts runner = {.context = 64, .max_tokens = rows, .kv = IG_KV_F32};
+        generate(&h, &runner, france, 5, -1,
+                 (ig_generate_opts){.max_tokens = 5, .n_logprobs = 5});
+        assert_int_equal(h.status, IG_OK);
+        assert_int_equal(h.result.finish, IG_FINISH_LENGTH);
+        assert_int_equal(h.result.n_prompt, 5);
+        assert_int_equal(h.result.n_generated, 5);
+        assert_true(h.result.prompt_ns > 0 && h.result.decode_ns > 0);
+        assert_int_equal(h.n_ids, 5);
+        assert_memory_equal(h.ids, ids, sizeof ids);
+        assert_string_equal(h.text, " Paris.\n\nThe");
+        assert_int_equal(h.length, 9);
+        assert_true(h.logprobs[0] == h.top[0].logprob);
+        for (int i = 0; i < 5; i++) {
+            assert_int_equal(h.top[i].id, top[i].id);
+            assert_true(fabsf(h.top[i].logprob - top[i].logprob) < 5e-3f);
+        }
+    }
+}
+
+static void forced_text(const char *text, int32_t id, int64_t max_tokens, const char *stop,
+                        ig_finish finish, int64_t n_generated)
+{
+    heard h = {0};
+    const ig_runner_opts runner = {.context = 64};
+    generate(&h, &runner, france, 5, id,
+             (ig_generate_opts){.max_tokens = max_tokens,
+                                .n_logprobs = -1,
+                                .stop = &stop,
+                                .n_stop = stop != NULL});
+    assert_int_equal(h.status, IG_OK);
+    assert_string_equal(h.text, text);
+    assert_int_equal(h.result.finish, finish);
+    assert_int_equal(h.result.n_generated, n_generated);
+    assert_int_equal(h.n_ids, n_generated);
+    assert_int_equal(h.length, 5 + (n_generated > 0 ? n_generated - 1 : 0));
+}
+
+static void finishes(void **state)
+{
+    (void)state;
+    need_model();
+    enum { THE = 260, HALF_LLAMA = 10813, END = 2 }; /* " the", F0 9F, <|im_end|> */
+    forced_text(" the the the", THE, 3, NULL, IG_FINISH_LENGTH, 3);
+    forced_text(" ", THE, 9, "the the", IG_FINISH_STOP, 2);
+    forced_text(" the the the", THE, 3, " the the the the", IG_FINISH_LENGTH, 3);
+    forced_text("", THE, 0, NULL, IG_FINISH_LENGTH, 0);
+    forced_text("", END, 9, NULL, IG_FINISH_STOP, 1);
+    forced_text("\xEF\xBF\xBD", HALF_LLAMA, 1, NULL, IG_FINISH_LENGTH, 1);
+    forced_text("\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", HALF_LLAMA, 3, NULL,
+                IG_FINISH_LENGTH, 3);
+    heard h = {0};
+    generate(&h, NULL, france, 5, END,
+             (ig_generate_opts){.max_tokens = 3, .ignore_end = true, .n_logprobs = -1});
+    assert_int_equal(h.result.finish, IG_FINISH_LENGTH);
+    assert_int_equal(h.n_ids, 3);
+    assert_string_equal(h.text, "");
+}
+
+static void full_context(void **state)
+{
+    (void)state;
+    need_model();
+    int32_t prompt[101];
+    for (int i = 0; i < 101; i++)
+        prompt[i] = 33662;
+    const ig_runner_opts runner = {.context = 64};
+    const ig_generate_opts opts = {.max_tokens = -1, .n_logprobs = -1};
+    static const struct {
+        int64_t n_prompt, n_generated;
+    } cases[] = {{59, 5}, {63, 1}, {64, 1}};
+    for (int i = 0; i < 3; i++) {
+        heard h = {0};
+        generate(&h, &runner, prompt, cases[i].n_prompt, 260, opts);
+        assert_int_equal(h.status, IG_OK);
+        assert_int_equal(h.result.finish, IG_FINISH_LENGTH);
+        assert_int_equal(h.result.n_generated, cases[i].n_generated);
+        assert_true(h.length <= 64);
+    }
+    heard h = {0};
+    generate(&h, &runner, prompt, 101, 260, opts);
+    assert_int_equal(h.status, IG_ERR_LIMIT);
+    assert_string_equal(h.err.message,
+                        "generate: the prompt has 101 tokens, the context holds 64");
+    assert_int_equal(h.length, 0);
+    generate(&h, &runner, prompt, 0, 260, opts);
+    assert_int_equal(h.status, IG_ERR_ARGUMENT);
+    assert_string_equal(h.err.message, "generate: the prompt is empty");
+    prompt[3] = 49152;
+    generate(&h, &runner, prompt, 10, 260, opts);
+    assert_int_equal(h.status, IG_ERR_ARGUMENT);
+    assert_int_equal(h.length, 0);
+}
+
+static void cancelling(void **state)
+{
+    (void)state;
+    need_model();
+    const ig_generate_opts opts = {.max_tokens = -1, .n_logprobs = -1};
+    heard h = {.cancelled = 1};
+    generate(&h, NULL, france, 5, 260, opts);
+    assert_int_equal(h.status, IG_OK);
+    assert_int_equal(h.result.finish, IG_FINISH_CANCELLED);
+    assert_int_equal(h.result.n_prompt, 0);
+    assert_int_equal(h.length, 0);
+    h = (heard){.cancel_after = 2};
+    generate(&h, NULL, france, 5, 260, opts);
+    assert_int_equal(h.status, IG_OK);
+    assert_int_equal(h.result.finish, IG_FINISH_CANCELLED);
+    assert_int_equal(h.result.n_generated, 2);
+    assert_int_equal(h.n_rest, 0);
+    assert_int_equal(h.length, 6);
+}
+
+/* The quick brown fox jumps over the lazy dog. It was the best of times, it was the worst
+ * of times. */
+static const int32_t fox[] = {504,  2365, 6354, 16438, 27003, 690,  260,  23790,
+                              2767, 30,   657,  436,   260,   1450, 282,  1711,
+                              28,   357,  436,  260,   9250,  282,  1711, 30};
+enum { N_FOX = sizeof fox / sizeof *fox };
+
+static double score(const ig_runner_opts *opts, int64_t n, int64_t window, bool bos,
+                    int64_t n_wanted)
+{
+    ig_runner *runner;
+    double nll;
+    int64_t n_scored;
+    ig_error err = {0};
+    assert_int_equal(ig_runner_create(&runner, model, opts, NULL), IG_OK);
+    if (ig_score(&nll, &n_scored, runner, fox, n, window, bos, &err) != IG_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(n_scored, n_wanted);
+    ig_runner_destroy(runner);
+    return nll;
+}
+
+static void scoring(void **state)
+{
+    (void)state;
+    need_model();
+    const ig_runner_opts wide = {.context = 64, .max_logits = 64, .kv = IG_KV_F32};
+    const ig_runner_opts narrow = {.context = 64, .max_logits = 3, .kv = IG_KV_F32};
+    const double whole = score(&wide, N_FOX, 64, false, 23);
+    assert_true(fabs(whole / 23 - 2.5013) < 1e-3);
+    assert_true(score(&narrow, N_FOX, 64, false, 23) == whole); /* however it is cut */
+    assert_true(score(&wide, 1, 64, false, 0) == 0);
+    assert_true(score(&wide, 0, 64, false, 0) == 0);
+    /* windows of 10: 10 + 10 + 4 tokens; the first is that of a text of 10 */
+    const double windows = score(&wide, N_FOX, 10, false, 9 + 9 + 3);
+    assert_true(windows > score(&wide, 10, 10, false, 9));
+    assert_true(score(&wide, N_FOX, 10, true, N_FOX) ==
+                score(&narrow, N_FOX, 10, true, N_FOX));
+    ig_runner *runner;
+    double nll;
+    int64_t n;
+    ig_error err;
+    assert_int_equal(ig_runner_create(&runner, model, &wide, NULL), IG_OK);
+    assert_int_equal(ig_score(&nll, &n, runner, fox, N_FOX, 1, false, &err),
+                     IG_ERR_ARGUMENT);
+    assert_int_equal(ig_score(&nll, &n, runner, fox, N_FOX, 65, false, &err), IG_ERR_LIMIT);
+    assert_string_equal(err.message, "score: context is 65 tokens, the runner's holds 64");
+    ig_runner_destroy(runner);
+}
+
 static void finish_names(void **state)
 {
     (void)state;
@@ -309,6 +579,11 @@ int main(void)
         cmocka_unit_test(long_stop_is_fast),
         cmocka_unit_test(answer_faults),
         cmocka_unit_test(finish_names),
+        cmocka_unit_test(greedy_answer),
+        cmocka_unit_test(finishes),
+        cmocka_unit_test(full_context),
+        cmocka_unit_test(cancelling),
+        cmocka_unit_test(scoring),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_model, close_model);
 }
