@@ -36,6 +36,7 @@ IG_API void ig_runner_destroy(ig_runner *runner); /* may be NULL; sequences firs
 IG_API int64_t ig_runner_context(const ig_runner *runner);
 IG_API int64_t ig_runner_max_tokens(const ig_runner *runner);
 IG_API int64_t ig_runner_max_logits(const ig_runner *runner);
+IG_API ig_model *ig_runner_model(const ig_runner *runner);
 IG_API size_t ig_runner_kv_bytes(const ig_runner *runner); /* the pool */
 IG_API size_t ig_runner_kv_bytes_a_token(const ig_runner *runner);
 IG_API int64_t ig_runner_free_tokens(const ig_runner *runner); /* in free pages */

@@ -205,11 +205,6 @@ void ig_tokenizer_close(ig_tokenizer *tokenizer)
     ig__free(&a, tokenizer);
 }
 
-const ig_allocator *ig__tokenizer_allocator(const ig_tokenizer *tokenizer)
-{
-    return &tokenizer->a;
-}
-
 int64_t ig_tokenizer_vocab(const ig_tokenizer *tokenizer)
 {
     return tokenizer->n_tokens;
