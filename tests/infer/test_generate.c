@@ -287,6 +287,7 @@ static void answer_faults(void **state)
 
 /* ---- the loop, with SmolLM2-135M-Instruct in $INGOT_TEST_MODEL_DIR ---- */
 
+static fault_allocator faults; /* the context's memory */
 static ig_context *context;
 static ig_model *model; /* NULL: the tests below skip */
 
@@ -302,7 +303,9 @@ static int open_model(void **state)
     snprintf(path, sizeof path, "%s/SmolLM2-135M-Instruct.Q4_1.gguf", dir);
     ig_error err = {0};
     const ig_model_opts opts = {.exact = true};
-    if (ig_context_create(&context, NULL, &err) != IG_OK ||
+    const ig_allocator a = fault_allocator_of(&faults);
+    const ig_context_opts context_opts = {.allocator = &a};
+    if (ig_context_create(&context, &context_opts, &err) != IG_OK ||
         ig_model_open(&model, context, path, &opts, &err) != IG_OK)
         print_message("%s: tests with a model skip\n", err.message);
     return 0;
@@ -313,7 +316,7 @@ static int close_model(void **state)
     (void)state;
     ig_model_close(model);
     ig_context_destroy(context);
-    return 0;
+    return faults.n_alive != 0;
 }
 
 static void need_model(void)
@@ -334,7 +337,8 @@ typedef struct heard {
     ig_generate_result result;
     ig_status status;
     ig_error err;
-    int64_t length; /* of the sequence afterwards */
+    int64_t length;                  /* of the sequence afterwards */
+    int64_t fail_nth, n_allocations; /* during the call */
 } heard;
 
 static bool hear(void *user, const ig_generated *token)
@@ -373,8 +377,12 @@ static void generate(heard *h, const ig_runner_opts *runner_opts, const int32_t 
     opts.on_token = hear;
     opts.user = h;
     opts.cancelled = &h->cancelled;
+    faults.n_calls = 0;
+    faults.fail_nth = h->fail_nth;
     h->status =
         ig_generate(&h->result, runner, seq, sampler, prompt, n_prompt, &opts, &h->err);
+    h->n_allocations = faults.n_calls;
+    faults.fail_nth = 0;
     h->length = ig_sequence_length(seq);
     ig_sampler_destroy(sampler);
     ig_sequence_destroy(seq);
@@ -506,6 +514,44 @@ static void cancelling(void **state)
     assert_int_equal(h.length, 6);
 }
 
+static void loop_faults(void **state)
+{
+    (void)state;
+    need_model();
+    const char *const stop = "never";
+    const ig_runner_opts runner = {.context = 64};
+    const ig_generate_opts opts = {
+        .max_tokens = 3, .n_logprobs = 3, .stop = &stop, .n_stop = 1};
+    for (int64_t nth = 1;; nth++) {
+        heard h = {.fail_nth = nth};
+        const int64_t n_alive = faults.n_alive;
+        generate(&h, &runner, france, 5, 260, opts);
+        assert_int_equal(faults.n_alive, n_alive);
+        if (h.n_allocations < nth) {
+            assert_int_equal(h.status, IG_OK);
+            assert_string_equal(h.text, " the the the");
+            assert_true(nth > 5); /* stops, their tables, two buffers, the best tokens */
+            break;
+        }
+        assert_int_equal(h.status, IG_ERR_MEMORY);
+        assert_int_equal(h.length, 0);
+    }
+}
+
+static void long_answers_allocate_nothing(void **state)
+{
+    (void)state;
+    need_model();
+    const ig_runner_opts runner = {.context = 64};
+    const ig_generate_opts opts = {.max_tokens = 3, .n_logprobs = 3};
+    heard brief = {0}, longer = {0};
+    generate(&brief, &runner, france, 5, 260, opts);
+    generate(&longer, &runner, france, 5, 260,
+             (ig_generate_opts){.max_tokens = 40, .n_logprobs = 3});
+    assert_int_equal(longer.n_ids, 40);
+    assert_int_equal(longer.n_allocations, brief.n_allocations);
+}
+
 /* The quick brown fox jumps over the lazy dog. It was the best of times, it was the worst
  * of times. */
 static const int32_t fox[] = {504,  2365, 6354, 16438, 27003, 690,  260,  23790,
@@ -583,6 +629,8 @@ int main(void)
         cmocka_unit_test(finishes),
         cmocka_unit_test(full_context),
         cmocka_unit_test(cancelling),
+        cmocka_unit_test(loop_faults),
+        cmocka_unit_test(long_answers_allocate_nothing),
         cmocka_unit_test(scoring),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
