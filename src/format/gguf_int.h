@@ -74,6 +74,12 @@ typedef struct ig__gguf_cursor {
     uint64_t end;   /* no byte from here on belongs to the metadata */
     bool keeps;     /* second pass: fill the tables, settle bytes in place */
     char label[96]; /* the key or tensor that is being read, for messages */
+    struct {
+        uint64_t end;    /* largest end of a tensor, from the start of the data; 0: none */
+        uint64_t value;  /* its offset field */
+        uint64_t offset; /* where that field stands in the file */
+        char label[96];
+    } furthest;
 } ig__gguf_cursor;
 
 /* Parse header, keys and tensor table from the cursor's place (byte 0) on. */

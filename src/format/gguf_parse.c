@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "bytes of a file fit a size_t");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "arrays of the file are used in place");
 
@@ -52,18 +53,21 @@ static ig_status fail_changed(const ig__gguf_cursor *c)
                          "%s: the file changed while it was read", c->label);
 }
 
+/* n bytes are wanted, which are not there or which metadata may not take. */
 static ig_status fail_left(const ig__gguf_cursor *c, const char *field, uint64_t n)
 {
     if (c->keeps)
         return fail_changed(c);
-    if (c->end < c->gguf->file_bytes)
-        return ig__gguf_fail(c->gguf, c->err, IG_ERR_LIMIT, tell(c),
-                             "%s: %s takes %" PRIu64
-                             " bytes: metadata may end at byte %" PRIu64 " at most",
-                             c->label, field, n, c->end);
-    return ig__gguf_fail(c->gguf, c->err, IG_ERR_FORMAT, tell(c),
-                         "%s: %s takes %" PRIu64 " bytes, %" PRIu64 " are left in the file",
-                         c->label, field, n, left(c));
+    const uint64_t in_file = c->gguf->file_bytes - tell(c);
+    if (n > in_file)
+        return ig__gguf_fail(c->gguf, c->err, IG_ERR_FORMAT, tell(c),
+                             "%s: %s takes %" PRIu64 " bytes, %" PRIu64
+                             " are left in the file",
+                             c->label, field, n, in_file);
+    return ig__gguf_fail(c->gguf, c->err, IG_ERR_LIMIT, tell(c),
+                         "%s: %s takes %" PRIu64 " bytes: metadata may end at byte %" PRIu64
+                         " at most",
+                         c->label, field, n, c->end);
 }
 
 /* Read the window again, from the cursor's place on. */
@@ -125,19 +129,22 @@ static inline ig_status take_u64(uint64_t *out, ig__gguf_cursor *c, const char *
 static ig_status check_count(const ig__gguf_cursor *c, const char *field, uint64_t count,
                              size_t bytes, uint64_t most)
 {
+    if (count <= most && count <= left(c) / bytes)
+        return IG_OK;
+    if (c->keeps)
+        return fail_changed(c);
     const uint64_t offset = tell(c) - 8;
-    if (count > left(c) / bytes && !c->keeps && c->end == c->gguf->file_bytes)
+    const uint64_t in_file = c->gguf->file_bytes - tell(c);
+    if (count > in_file / bytes)
         return ig__gguf_fail(c->gguf, c->err, IG_ERR_FORMAT, offset,
                              "%s: %s is %" PRIu64 ", the %" PRIu64
                              " bytes left in the file hold at most %" PRIu64,
-                             c->label, field, count, left(c), left(c) / bytes);
+                             c->label, field, count, in_file, in_file / bytes);
     if (count > most)
         return ig__gguf_fail(c->gguf, c->err, IG_ERR_LIMIT, offset,
                              "%s: %s is %" PRIu64 ", limit is %" PRIu64, c->label, field,
                              count, most);
-    if (count > left(c) / bytes)
-        return fail_left(c, field, count > UINT64_MAX / bytes ? UINT64_MAX : count * bytes);
-    return IG_OK;
+    return fail_left(c, field, count * bytes); /* <= in_file: no overflow */
 }
 
 /* ---- names ----------------------------------------------------------------------------
@@ -411,8 +418,9 @@ static ig_status size_tensor(ig__gguf_tensor *t, const ig__gguf_cursor *c, uint6
     return IG_OK;
 }
 
-/* t->offset becomes the file's; where the data begins is known in the second pass only. */
-static ig_status place_tensor(ig__gguf_tensor *t, const ig__gguf_cursor *c, uint64_t value)
+/* Where the data begins is known only behind the last tensor, so the one that reaches
+ * furthest is remembered and checked then. One of unknown size has at least a byte. */
+static ig_status place_tensor(ig__gguf_tensor *t, ig__gguf_cursor *c, uint64_t value)
 {
     const ig__gguf *gguf = c->gguf;
     const uint64_t offset = tell(c) - 8;
@@ -420,15 +428,30 @@ static ig_status place_tensor(ig__gguf_tensor *t, const ig__gguf_cursor *c, uint
         return ig__gguf_fail(gguf, c->err, IG_ERR_FORMAT, offset,
                              "%s: offset is %" PRIu64 ", wanted is a multiple of %" PRIu32,
                              c->label, value, gguf->alignment);
-    const uint64_t data_bytes =
-        gguf->file_bytes > gguf->data_offset ? gguf->file_bytes - gguf->data_offset : 0;
-    if (value >= data_bytes || t->bytes > data_bytes - value)
-        return ig__gguf_fail(gguf, c->err, IG_ERR_FORMAT, offset,
-                             "%s: offset is %" PRIu64 ", its %" PRIu64
-                             " bytes pass the %" PRIu64 " bytes of data in the file",
-                             c->label, value, t->bytes, data_bytes);
-    t->offset = gguf->data_offset + value;
+    size_t end;
+    if (!ig__add(&end, value, t->bytes ? t->bytes : 1))
+        end = SIZE_MAX;
+    if (end > c->furthest.end) {
+        c->furthest.end = end;
+        c->furthest.value = value;
+        c->furthest.offset = offset;
+        memcpy(c->furthest.label, c->label, sizeof c->label);
+    }
+    t->offset = gguf->data_offset + value; /* final in the second pass */
     return IG_OK;
+}
+
+static ig_status check_furthest(const ig__gguf_cursor *c, uint64_t data_offset)
+{
+    const ig__gguf *gguf = c->gguf;
+    const uint64_t data_bytes =
+        gguf->file_bytes > data_offset ? gguf->file_bytes - data_offset : 0;
+    if (c->furthest.end <= data_bytes)
+        return IG_OK;
+    return ig__gguf_fail(gguf, c->err, IG_ERR_FORMAT, c->furthest.offset,
+                         "%s: offset is %" PRIu64 " and its end %" PRIu64
+                         ", the data in the file have %" PRIu64 " bytes",
+                         c->furthest.label, c->furthest.value, c->furthest.end, data_bytes);
 }
 
 static ig_status take_tensor(ig__gguf_tensor *t, ig__gguf_cursor *c, int64_t i)
@@ -516,6 +539,7 @@ ig_status ig__gguf_parse(ig__gguf_cursor *c)
     const uint64_t data_offset = (tell(c) + mask) & ~mask;
     if (c->keeps && (left(c) || data_offset != gguf->data_offset))
         return fail_changed(c);
+    IG_TRY(check_furthest(c, data_offset));
     gguf->meta_bytes = tell(c);
     gguf->data_offset = data_offset;
     return IG_OK;

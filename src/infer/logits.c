@@ -3,7 +3,7 @@
  *
  * The passes go block by block. A block's largest value is found in 16 lanes, and tells
  * whether the block needs a second look: most do not, so the best 40 of 262,144 cost
- * little more than reading them. Ranking is a binary heap: children of i at 2i+1 and 2i+2.
+ * little more than reading them.
  */
 #include "infer/logits.h"
 
@@ -80,8 +80,7 @@ double ig__logits_exp_sum(const float *logits, int64_t vocab, float max, float s
         float e[BLOCK];
         for (int64_t i = 0; i < n; i++) {
             const float x = logits[b + i];
-            const float y = ig__exp_neg((x - max) * scale);
-            e[i] = x < least ? 0.0f : y;
+            e[i] = ig__keep(ig__exp_neg((x - max) * scale), x >= least);
         }
         for (int64_t i = n; i < BLOCK; i++)
             e[i] = 0.0f;
@@ -106,29 +105,23 @@ double ig__logits_log_sum(const float *logits, int64_t vocab)
     return (double)max + log(ig__logits_exp_sum(logits, vocab, max, 1.0f, -INFINITY));
 }
 
-/* Let heap[i] sink to its place among heap[0..n). `worst_first`: the worst is on top. */
-static inline void sink(ig_logprob *heap, int64_t n, int64_t i, bool worst_first)
+/* Let heap[i] sink to its place among heap[0..n): the worst is on top, the children of i
+ * are 2i+1 and 2i+2. */
+static void sink(ig_logprob *heap, int64_t n, int64_t i)
 {
     const ig_logprob item = heap[i];
     for (;;) {
         int64_t child = 2 * i + 1;
         if (child >= n)
             break;
-        if (child + 1 < n && ig__logit_better(heap[child + 1], heap[child]) != worst_first)
+        if (child + 1 < n && ig__logit_better(heap[child], heap[child + 1]))
             child++;
-        if (ig__logit_better(heap[child], item) == worst_first)
+        if (ig__logit_better(heap[child], item))
             break;
         heap[i] = heap[child];
         i = child;
     }
     heap[i] = item;
-}
-
-static inline void swap(ig_logprob *a, ig_logprob *b)
-{
-    const ig_logprob t = *a;
-    *a = *b;
-    *b = t;
 }
 
 int64_t ig__logits_top(ig_logprob *top, int64_t n, const float *logits, int64_t vocab)
@@ -139,7 +132,7 @@ int64_t ig__logits_top(ig_logprob *top, int64_t n, const float *logits, int64_t 
     for (int64_t i = 0; i < n; i++)
         top[i] = (ig_logprob){.id = (int32_t)i, .logprob = logits[i]};
     for (int64_t i = n / 2 - 1; i >= 0; i--)
-        sink(top, n, i, true);
+        sink(top, n, i);
     for (int64_t b = n; b < vocab;) {
         const int64_t m = block_size(vocab, b);
         bool bad;
@@ -148,14 +141,16 @@ int64_t ig__logits_top(ig_logprob *top, int64_t n, const float *logits, int64_t 
                 if (!(logits[i] > top[0].logprob)) /* of equals the lower id stays */
                     continue;
                 top[0] = (ig_logprob){.id = (int32_t)i, .logprob = logits[i]};
-                sink(top, n, 0, true);
+                sink(top, n, 0);
             }
         }
         b += m;
     }
     for (int64_t i = n - 1; i > 0; i--) { /* the worst goes to the end */
-        swap(&top[0], &top[i]);
-        sink(top, i, 0, true);
+        const ig_logprob worst = top[0];
+        top[0] = top[i];
+        top[i] = worst;
+        sink(top, i, 0);
     }
     return n;
 }
@@ -175,16 +170,4 @@ int64_t ig__logits_at_least(ig_logprob *set, const float *logits, int64_t vocab,
         }
     }
     return n;
-}
-
-void ig__rank_begin(ig_logprob *set, int64_t n)
-{
-    for (int64_t i = n / 2 - 1; i >= 0; i--)
-        sink(set, n, i, false);
-}
-
-void ig__rank_pop(ig_logprob *set, int64_t n_left)
-{
-    swap(&set[0], &set[n_left - 1]);
-    sink(set, n_left - 1, 0, false);
 }

@@ -10,16 +10,25 @@
 
 #include <math.h>
 
+/* x or 0, without a branch: a loop around it stays in vector registers. */
+static inline float ig__keep(float x, bool wanted)
+{
+    uint32_t bits;
+    __builtin_memcpy(&bits, &x, 4);
+    bits &= 0u - (uint32_t)wanted;
+    __builtin_memcpy(&x, &bits, 4);
+    return x;
+}
+
 /* e^x for x <= 0, relative error below 3e-7; 0 below -87. e^(n ln 2 + r) = 2^n e^r with
  * |r| <= ln(2)/2, e^r by its Taylor series to r^7 (the rest is below 6e-9). Inline and
  * without a branch, so that loops over it run in vector registers. */
 static inline float ig__exp_neg(float x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    const float y = x < -87.0f ? -87.0f : x;
-    const float t = y * 1.44269504f + magic;
+    const float t = x * 1.44269504f + magic;
     const float n = t - magic;
-    const float r = (y - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two parts */
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two parts */
     float p = 1.0f / 5040.0f;
     p = p * r + 1.0f / 720.0f;
     p = p * r + 1.0f / 120.0f;
@@ -33,7 +42,7 @@ static inline float ig__exp_neg(float x)
     bits = (bits - 0x4B400000u + 127u) << 23; /* 0x4B400000: the bits of magic */
     float two_n;
     __builtin_memcpy(&two_n, &bits, 4);
-    return x < -87.0f ? 0.0f : p * two_n;
+    return ig__keep(p * two_n, !(x < -87.0f)); /* below, two_n is no power of two */
 }
 
 /* The largest logit; its lowest id in *id_out. False if there is a NaN or +infinity: then
@@ -65,11 +74,5 @@ int64_t ig__logits_top(ig_logprob *top, int64_t n, const float *logits, int64_t 
 /* All tokens with a logit >= least, by id; returns the count. `set` has room for vocab. */
 int64_t ig__logits_at_least(ig_logprob *set, const float *logits, int64_t vocab,
                             float least);
-
-/* A heap of tokens, its best on top, that is emptied from the top: after i pops the i best
- * stand in set[n-i..n), the best at the end. */
-void ig__rank_begin(ig_logprob *set, int64_t n);
-/* Move the best of set[0..n_left) to set[n_left-1]. */
-void ig__rank_pop(ig_logprob *set, int64_t n_left);
 
 #endif

@@ -1,15 +1,15 @@
 /* Choosing a token: bias, penalties, top-k, typical, top-p, min-p, temperature, draw.
  *
  * HOW. Bias and penalties change a few logits of a copy. A greedy draw is then one pass.
- * Any other draw works on a set of candidates (token, logit) that is ranked lazily: a heap
- * gives the best, the next best, ... only as far as top-p or the draw itself has to look.
- * With top-k the set is the k best; without, it is what min-p leaves, or just enough of the
- * most probable tokens that top-p (or the draw) cannot look further:
+ * Any other draw works on a set of candidates, which is never sorted. Top-p, typical and
+ * the draw itself all ask the same thing: going from the best down, with which token does
+ * the sum of probabilities pass a target? That is found by halving the range of logits,
+ * again and again, and going on in the half that holds the answer: O(n), however flat the
+ * distribution.
  *
- *     logits [V] --bias, penalties--> x [V] --top-k or a threshold--> set [n]
- *     set --typical--> set --top-p: ranked prefix, min-p--> set --temperature--> one
- * uniform number u in [0, 1): the first token, from the best down, at which the sum of
- *     probabilities passes u
+ *     logits [V] --bias, penalties--> x [V] --top-k: heap; else all, or what min-p
+ *     leaves--> set [n] --typical, top-p, min-p--> set [n] --temperature--> one uniform u
+ *     in [0, 1): the token at which the sum passes u, equals ordered by id
  *
  * DEFINITIONS. Each filter sees the probabilities that the ones before it left, made to sum
  * to 1. A token that repeats in the window: a positive logit is divided by repeat_penalty,
@@ -134,9 +134,23 @@ static void window_clear(ig__window *w)
 
 /* ---- candidates */
 
-static double weight_of(float logit, float max, float scale)
+/* What a token weighs: e^((x - max) * scale). */
+typedef struct weighing {
+    const float *x; /* [V] */
+    float max, scale;
+} weighing;
+
+static double weight_of(const weighing *w, int32_t id)
 {
-    return (double)ig__exp_neg((logit - max) * scale);
+    return (double)ig__exp_neg((w->x[id] - w->max) * w->scale);
+}
+
+static double set_sum(const ig_logprob *set, int64_t n, const weighing *w)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += weight_of(w, set[i].id);
+    return sum;
 }
 
 static float set_max(const ig_logprob *set, int64_t n)
@@ -145,14 +159,6 @@ static float set_max(const ig_logprob *set, int64_t n)
     for (int64_t i = 0; i < n; i++)
         max = set[i].logprob > max ? set[i].logprob : max;
     return max;
-}
-
-static double set_sum(const ig_logprob *set, int64_t n, float max, float scale)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += weight_of(set[i].logprob, max, scale);
-    return sum;
 }
 
 static int64_t set_keep(ig_logprob *set, int64_t n, float least)
@@ -164,50 +170,122 @@ static int64_t set_keep(ig_logprob *set, int64_t n, float least)
     return kept;
 }
 
-/* Keep the tokens whose information -log p is nearest to the entropy. The set's values are
- * distances (negated: the best is the nearest) while it is ranked, then logits again. */
-static int64_t keep_typical(ig_logprob *set, int64_t n, const float *x, double typical_p)
+static void swap(ig_logprob *a, ig_logprob *b)
 {
-    const float max = set_max(set, n);
-    const double sum = set_sum(set, n, max, 1.0f);
+    const ig_logprob t = *a;
+    *a = *b;
+    *b = t;
+}
+
+/* The part of a set in which a prefix ends: set[begin..end), `passed` is the weight of what
+ * stands before it. */
+typedef struct span {
+    ig_logprob *set;
+    int64_t begin, end;
+    double passed;
+} span;
+
+/* The first m - begin of the span weigh `weight`: go on in them, or behind them. */
+static void narrow(span *s, int64_t m, double weight, double target)
+{
+    if (s->passed + weight > target) {
+        s->end = m;
+    } else {
+        s->begin = m;
+        s->passed += weight;
+    }
+}
+
+/* Halve the range of values; false if all are equal. Both halves hold one token or more. */
+static bool halve_values(span *s, const weighing *w, double target)
+{
+    ig_logprob *set = s->set;
+    float low = set[s->begin].logprob, high = low;
+    for (int64_t i = s->begin + 1; i < s->end; i++) {
+        low = set[i].logprob < low ? set[i].logprob : low;
+        high = set[i].logprob > high ? set[i].logprob : high;
+    }
+    if (low == high)
+        return false;
+    float pivot = 0.5f * low + 0.5f * high;
+    if (!(pivot > low && pivot <= high))
+        pivot = high;
+    int64_t m = s->begin;
+    double weight = 0;
+    for (int64_t i = s->begin; i < s->end; i++) {
+        if (set[i].logprob >= pivot) {
+            weight += weight_of(w, set[i].id);
+            swap(&set[m++], &set[i]);
+        }
+    }
+    narrow(s, m, weight, target);
+    return true;
+}
+
+/* The same for the ids, lower first; false if one is left. */
+static bool halve_ids(span *s, const weighing *w, double target)
+{
+    ig_logprob *set = s->set;
+    int32_t low = set[s->begin].id, high = low;
+    for (int64_t i = s->begin + 1; i < s->end; i++) {
+        low = set[i].id < low ? set[i].id : low;
+        high = set[i].id > high ? set[i].id : high;
+    }
+    if (low == high)
+        return false;
+    const int32_t pivot = low + (high - low) / 2;
+    int64_t m = s->begin;
+    double weight = 0;
+    for (int64_t i = s->begin; i < s->end; i++) {
+        if (set[i].id <= pivot) {
+            weight += weight_of(w, set[i].id);
+            swap(&set[m++], &set[i]);
+        }
+    }
+    narrow(s, m, weight, target);
+    return true;
+}
+
+/* The set ranked by its values, the largest first, then by id: the shortest prefix whose
+ * weights sum to more than `target`. Puts it in front, its last token at its end, and
+ * returns its length; 0 if even the whole set does not pass. n >= 1. */
+static int64_t select_prefix(ig_logprob *set, int64_t n, const weighing *w, double target)
+{
+    span s = {.set = set, .end = n};
+    while (halve_values(&s, w, target))
+        continue;
+    while (halve_ids(&s, w, target))
+        continue;
+    return s.passed + weight_of(w, set[s.begin].id) > target ? s.begin + 1 : 0;
+}
+
+/* The same for a share of the whole: never empty. */
+static int64_t keep_share(ig_logprob *set, int64_t n, const weighing *w, double share,
+                          double sum)
+{
+    const int64_t kept = select_prefix(set, n, w, share * ALMOST * sum);
+    return kept > 0 ? kept : n;
+}
+
+/* Keep the tokens whose information -log p is nearest to the entropy. While they are
+ * selected, the set's values are distances, negated: the largest is the nearest. */
+static int64_t keep_typical(ig_logprob *set, int64_t n, const weighing *w, float typical_p)
+{
+    const double sum = set_sum(set, n, w);
     const double log_sum = log(sum);
     double entropy = log_sum;
     for (int64_t i = 0; i < n; i++) {
-        const double below = (double)set[i].logprob - (double)max;
-        entropy -= weight_of(set[i].logprob, max, 1.0f) * below / sum;
+        const double below = (double)w->x[set[i].id] - (double)w->max;
+        entropy -= weight_of(w, set[i].id) * below / sum;
     }
     for (int64_t i = 0; i < n; i++) {
-        const double information = log_sum - ((double)set[i].logprob - (double)max);
-        set[i].logprob = (float)-fabs(information - entropy);
+        const double below = (double)w->x[set[i].id] - (double)w->max;
+        set[i].logprob = (float)-fabs(log_sum - below - entropy);
     }
-    ig__rank_begin(set, n);
-    double reached = 0;
-    int64_t n_left = n;
-    while (n_left > 0 && reached < typical_p * sum * ALMOST) {
-        ig__rank_pop(set, n_left--);
-        reached += weight_of(x[set[n_left].id], max, 1.0f);
-    }
-    const int64_t kept = n - n_left;
-    memmove(set, set + n_left, (size_t)kept * sizeof *set);
-    for (int64_t i = 0; i < kept; i++)
-        set[i].logprob = x[set[i].id];
-    return kept;
-}
-
-/* The logit down to which the best tokens surely hold `share` of `sum`, the sum of all
- * weights: as far as ranking may have to look. */
-static float reach_of(const float *x, int64_t vocab, float max, float scale, double share,
-                      double sum)
-{
-    for (float nats = 4.0f; nats <= 32.0f; nats *= 2.0f) {
-        const float least = max - nats / scale;
-        if (!(least > -FLT_MAX))
-            break;
-        const double held = ig__logits_exp_sum(x, vocab, max, scale, least);
-        if (held * ALMOST * ALMOST > share * sum)
-            return least;
-    }
-    return -FLT_MAX;
+    n = keep_share(set, n, w, (double)typical_p, sum);
+    for (int64_t i = 0; i < n; i++)
+        set[i].logprob = w->x[set[i].id];
+    return n;
 }
 
 static float min_p_least(const ig_sampler *s, float max)
@@ -218,77 +296,42 @@ static float min_p_least(const ig_sampler *s, float max)
     return least > -(double)FLT_MAX ? (float)least : -FLT_MAX;
 }
 
-/* What is left to be ranked, and what its shares are shares of. */
-typedef struct candidates {
-    ig_logprob *set; /* [n]; after i pops the i best stand at the end */
+/* The candidates for a draw: after top-k, typical, top-p and min-p. At least one. */
+static int64_t gather(ig_sampler *s, const float *x, float max)
+{
+    const ig_sampler_opts *o = &s->opts;
+    weighing w = {.x = x, .max = max, .scale = 1.0f};
+    const bool is_whole = s->top_k == 0 && o->typical_p >= 1.0f; /* until top-p */
     int64_t n;
-    float max;      /* the best logit */
-    float scale;    /* 1 / temperature */
-    double sum;     /* of e^(x - max): top-p's whole; filled if top_p < 1 */
-    double hot_sum; /* of e^((x - max) * scale) over all that may be drawn; 0: not known */
-} candidates;
-
-/* With top-k or typical the set is small, or has to be whole. */
-static void gather_filtered(candidates *c, ig_sampler *s, const float *x)
-{
     if (s->top_k > 0) {
-        c->n = ig__logits_top(c->set, s->top_k, x, s->vocab);
-        c->n = set_keep(c->set, c->n, -FLT_MAX);
+        n = ig__logits_top(s->set, s->top_k, x, s->vocab);
+        n = set_keep(s->set, n, -FLT_MAX);
     } else {
-        c->n = ig__logits_at_least(c->set, x, s->vocab, -FLT_MAX);
+        const bool only_min_p = is_whole && o->top_p >= 1.0f;
+        n = ig__logits_at_least(s->set, x, s->vocab,
+                                only_min_p ? min_p_least(s, max) : -FLT_MAX);
     }
-    if (s->opts.typical_p < 1.0f) {
-        c->n = keep_typical(c->set, c->n, x, (double)s->opts.typical_p);
-        c->max = set_max(c->set, c->n);
+    if (o->typical_p < 1.0f) {
+        n = keep_typical(s->set, n, &w, o->typical_p);
+        w.max = set_max(s->set, n);
     }
-    c->sum = set_sum(c->set, c->n, c->max, 1.0f);
-    c->n = set_keep(c->set, c->n, min_p_least(s, c->max));
+    if (o->top_p < 1.0f) {
+        const double sum = is_whole ? ig__logits_exp_sum(x, s->vocab, max, 1.0f, -FLT_MAX)
+                                    : set_sum(s->set, n, &w);
+        n = keep_share(s->set, n, &w, (double)o->top_p, sum);
+    }
+    return o->min_p > 0.0f ? set_keep(s->set, n, min_p_least(s, w.max)) : n;
 }
 
-/* Without them, all tokens are candidates: take those that ranking may come to. */
-static void gather_wide(candidates *c, ig_sampler *s, const float *x, double u)
+/* The token at which the sum of probabilities, from the best down, passes u. */
+static int32_t draw(const ig_sampler *s, int64_t n, const float *x, double u)
 {
-    float least = min_p_least(s, c->max);
-    if (s->opts.top_p < 1.0f) {
-        c->sum = ig__logits_exp_sum(x, s->vocab, c->max, 1.0f, -FLT_MAX);
-        const float reach =
-            reach_of(x, s->vocab, c->max, 1.0f, (double)s->opts.top_p, c->sum);
-        least = reach > least ? reach : least;
-    } else if (least == -FLT_MAX) {
-        c->hot_sum = ig__logits_exp_sum(x, s->vocab, c->max, c->scale, -FLT_MAX);
-        least = reach_of(x, s->vocab, c->max, c->scale, u, c->hot_sum);
-    }
-    c->n = ig__logits_at_least(c->set, x, s->vocab, least);
-}
-
-/* Draw by u: top-p cuts while ranking, then the first token at which the sum passes u. */
-static int32_t draw(candidates *c, double top_p, double u)
-{
-    ig__rank_begin(c->set, c->n);
-    int64_t n_ranked = 0;
-    if (top_p < 1.0) {
-        double reached = 0;
-        c->hot_sum = 0;
-        while (n_ranked < c->n && reached < top_p * c->sum * ALMOST) {
-            ig__rank_pop(c->set, c->n - n_ranked++);
-            const float logit = c->set[c->n - n_ranked].logprob;
-            reached += weight_of(logit, c->max, 1.0f);
-            c->hot_sum += weight_of(logit, c->max, c->scale);
-        }
-    } else if (c->hot_sum <= 0) {
-        c->hot_sum = set_sum(c->set, c->n, c->max, c->scale);
-    }
-    const int64_t n_allowed = top_p < 1.0 ? n_ranked : c->n;
-    double passed = 0;
-    for (int64_t i = 0; i < n_allowed; i++) {
-        if (i == n_ranked)
-            ig__rank_pop(c->set, c->n - n_ranked++);
-        const ig_logprob token = c->set[c->n - 1 - i];
-        passed += weight_of(token.logprob, c->max, c->scale);
-        if (passed > u * c->hot_sum)
-            return token.id;
-    }
-    return c->set[c->n - n_allowed].id; /* rounding left u at the very end */
+    const weighing w = {
+        .x = x, .max = set_max(s->set, n), .scale = 1.0f / s->opts.temperature};
+    const double sum = n == s->vocab ? ig__logits_exp_sum(x, n, w.max, w.scale, -FLT_MAX)
+                                     : set_sum(s->set, n, &w);
+    const int64_t prefix = select_prefix(s->set, n, &w, u * sum);
+    return s->set[prefix > 0 ? prefix - 1 : 0].id; /* 0: u is 1 but for rounding */
 }
 
 /* The logits after bias and penalties: the caller's own when there are none. */
@@ -433,23 +476,18 @@ ig_status ig_sampler_draw(int32_t *id_out, ig_sampler *sampler, const float *log
 {
     *id_out = -1;
     const float *x = changed_logits(sampler, logits);
-    candidates c = {.set = sampler->set};
+    float max;
     int32_t id;
-    if (!ig__logits_max(&c.max, &id, x, sampler->vocab))
+    if (!ig__logits_max(&max, &id, x, sampler->vocab))
         return ig__fail(err, IG_ERR_NUMERIC, "sampler: the logit of token %d is %s",
-                        (int)id, isnan(c.max) ? "NaN" : "+infinity");
-    if (c.max == -INFINITY)
+                        (int)id, isnan(max) ? "NaN" : "+infinity");
+    if (max == -INFINITY)
         return ig__fail(err, IG_ERR_NUMERIC, "sampler: all %lld tokens are forbidden",
                         (long long)sampler->vocab);
-    const uint64_t i_draw = sampler->n_draws++;
+    const double u = ig__uniform(sampler->opts.seed, 0, sampler->n_draws++);
     if (!sampler->greedy) {
-        const double u = ig__uniform(sampler->opts.seed, 0, i_draw);
-        c.scale = 1.0f / sampler->opts.temperature;
-        if (sampler->top_k > 0 || sampler->opts.typical_p < 1.0f)
-            gather_filtered(&c, sampler, x);
-        else
-            gather_wide(&c, sampler, x, u);
-        id = draw(&c, (double)sampler->opts.top_p, u);
+        const int64_t n = gather(sampler, x, max);
+        id = draw(sampler, n, x, u);
     }
     *id_out = id;
     return IG_OK;

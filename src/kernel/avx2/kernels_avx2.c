@@ -10,9 +10,7 @@ void ig__kernels_avx2(ig__kernels *table, const ig__cpu *cpu)
     ig__gemm_kernels_avx2(table);
     if (cpu->avx_vnni)
         ig__gemm_kernels_avxvnni(table);
-#ifdef IG_KERNEL_ATTN
     ig__row_kernels_avx2(table);
     ig__attend_kernels_avx2(table);
     ig__peak_kernels_avx2(table, cpu);
-#endif
 }
