@@ -188,8 +188,9 @@ static void stops_and_bias(void **state)
     assert_ids(j, "tokens", "2 2 2");
     json_decref(j);
     static const char *const wrong[] = {
-        "-p|a|--raw|--logit-bias|905", "-p|a|--raw|--logit-bias|=1", "-p|a|--raw|--logit-bias|5=x",
-        "-p|a|--raw|--logit-bias|99999999=1", "-p|a|--raw|--logit-bias|hello world=1"};
+        "-p|a|--raw|--logit-bias|905", "-p|a|--raw|--logit-bias|=1",
+        "-p|a|--raw|--logit-bias|5=x", "-p|a|--raw|--logit-bias|99999999=1",
+        "-p|a|--raw|--logit-bias|hello world=1"};
     for (int i = 0; i < 5; i++) {
         outcome o = on_model("run", wrong[i], NULL);
         assert_int_equal(o.code, 2);
