@@ -28,8 +28,6 @@ typedef struct ig_runner_opts {
     int64_t max_sequences; /* sequences a step, 1 to 256; 0: 16 */
     int64_t max_logits;    /* rows of logits a step; 0: 16 */
     ig_kv_type kv;
-    bool check_finite; /* look at every step's output for NaN and infinity (logits always
-                          are) */
 } ig_runner_opts;
 
 IG_API IG_WARN_UNUSED ig_status ig_runner_create(ig_runner **runner_out, ig_model *model,

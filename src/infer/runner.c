@@ -99,6 +99,11 @@ void ig_runner_destroy(ig_runner *r)
     ig__free(a, r);
 }
 
+ig_model *ig_runner_model(const ig_runner *r)
+{
+    return r->model;
+}
+
 int64_t ig_runner_context(const ig_runner *r)
 {
     return r->opts.context;

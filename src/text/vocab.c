@@ -237,3 +237,8 @@ bool ig_token_is_control(const ig_tokenizer *tokenizer, int32_t id)
 {
     return id >= 0 && id < tokenizer->n_tokens && tokenizer->types[id] == IG__TOKEN_CONTROL;
 }
+
+const ig_allocator *ig__tokenizer_allocator(const ig_tokenizer *tokenizer)
+{
+    return &tokenizer->a;
+}
