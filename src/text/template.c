@@ -100,7 +100,8 @@ ig_status ig__trun_undefined(ig__trun *r, ig__tvalue v)
 void *ig__trun_alloc(ig__trun *r, size_t bytes)
 {
     if (bytes > IG_TMAX_MEMORY - r->n_bytes) {
-        (void)ig__trun_fail(r, IG_ERR_LIMIT, "more than %zu bytes of memory", IG_TMAX_MEMORY);
+        (void)ig__trun_fail(r, IG_ERR_LIMIT, "more than %zu bytes of memory",
+                            IG_TMAX_MEMORY);
         return NULL;
     }
     void *p = ig__arena_alloc(&r->arena, bytes);

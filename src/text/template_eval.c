@@ -35,15 +35,11 @@ static ig_status loop_attr(ig__tvalue *out, const ig__tloop *loop, const char *n
         const char *name;
         ig__tvalue value;
     } rows[] = {
-        {"index", ig__tint(i + 1, true)},
-        {"index0", ig__tint(i, true)},
-        {"revindex", ig__tint(n - i, true)},
-        {"revindex0", ig__tint(n - i - 1, true)},
-        {"first", ig__tbool(i == 0, true)},
-        {"last", ig__tbool(i == n - 1, true)},
-        {"length", ig__tint(n, true)},
-        {"depth", ig__tint(loop->depth, true)},
-        {"depth0", ig__tint(loop->depth - 1, true)},
+        {"index", ig__tint(i + 1, true)},    {"index0", ig__tint(i, true)},
+        {"revindex", ig__tint(n - i, true)}, {"revindex0", ig__tint(n - i - 1, true)},
+        {"first", ig__tbool(i == 0, true)},  {"last", ig__tbool(i == n - 1, true)},
+        {"length", ig__tint(n, true)},       {"depth", ig__tint(1, true)},
+        {"depth0", ig__tint(0, true)},
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         if (strcmp(name, rows[k].name) == 0) {

@@ -143,15 +143,12 @@ ig_status ig__tmacro_call(ig__trun *r, ig__tvalue *out, const ig__tmacro *macro,
                           const ig__targs *args)
 {
     ig__tframe *outer = r->frame;
-    const int n_loops = r->n_loops;
     if (++r->n_macros > IG_TMAX_NEST)
         return ig__trun_fail(r, IG_ERR_LIMIT, "macro '%s': calls nest deeper than %d",
                              macro->name, IG_TMAX_NEST);
     IG_TRY(frame_push(r, macro->frame));
-    r->n_loops = 0;
     IG_TRY(bind_params(r, macro, args));
     IG_TRY(capture(r, out, macro->node->body));
-    r->n_loops = n_loops;
     r->frame = outer;
     r->n_macros--;
     return IG_OK;
@@ -261,9 +258,8 @@ static ig_status exec_for(ig__trun *r, const ig__tnode *node)
     if (!loop || !fixed)
         return r->status;
     *fixed = *items; /* what the body appends is not walked */
-    *loop = (ig__tloop){.items = fixed, .depth = ++r->n_loops};
+    *loop = (ig__tloop){.items = fixed};
     IG_TRY(run_rounds(r, node, loop));
-    r->n_loops--;
     r->frame = outer;
     return fixed->n == 0 && node->d ? ig__texec(r, node->d->body) : IG_OK;
 }

@@ -110,7 +110,6 @@ typedef struct ig__tdict {
 typedef struct ig__tloop {
     const ig__tlist *items;
     size_t i;
-    int depth;          /* 1: outermost */
     bool has_last;      /* loop.changed was called */
     ig__tvalue changed; /* what it was called with */
 } ig__tloop;
@@ -391,7 +390,7 @@ struct ig__trun {
     const ig__tstr *now; /* what strftime_now gives; NULL: the clock's */
     int64_t steps;
     size_t n_bytes; /* taken from the arena */
-    int line, depth, n_loops, n_macros;
+    int line, depth, n_macros;
 };
 
 IG_PRINTF(3, 4)
