@@ -44,14 +44,10 @@ static void fill_tables_x86(void)
     const ig__cpu cpu = ig__cpu_detect();
     if (cpu.avx2)
         ig__kernels_avx2(next_table(), &cpu);
-#    ifdef IG_KERNEL_AVX512
     if (cpu.avx512)
         ig__kernels_avx512(next_table(), &cpu);
-#    endif
-#    ifdef IG_KERNEL_AMX
     if (cpu.amx_int8)
         ig__kernels_amx(next_table(), &cpu);
-#    endif
 }
 #else
 static void fill_tables_x86(void)
