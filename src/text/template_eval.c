@@ -126,7 +126,8 @@ ig_status ig__tget_item(ig__trun *r, ig__tvalue *out, ig__tvalue of, ig__tvalue 
     if (ig__tis_list(of) && whole && resolve_index(&at, ig__twhole(key), of.list->n))
         *out = of.list->items[at];
     char name[128];
-    if (key.kind != IG_T_STRING || key.s->n >= sizeof name)
+    if (key.kind != IG_T_STRING || key.s->n >= sizeof name ||
+        memchr(key.s->bytes, 0, key.s->n))
         return IG_OK;
     memcpy(name, key.s->bytes, key.s->n);
     name[key.s->n] = 0;

@@ -418,6 +418,7 @@ size_t ig__tstr_find(const ig__tstr *s, const ig__tstr *what, size_t from);
  * count one each. */
 size_t ig__tutf8(const char *p, size_t n, uint32_t *code_out);
 size_t ig__tutf8_write(char out[4], uint32_t code);
+void ig__tutf8_clean(char *text);  /* malformed bytes of a message become '?' */
 bool ig__tis_space(uint32_t code); /* as Python's str.isspace */
 /* Length of the white space at the start, and where that at the end begins. */
 size_t ig__tspace_start(const char *p, size_t n);
