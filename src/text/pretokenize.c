@@ -172,7 +172,7 @@ static ig_status next_match(size_t *at_out, size_t *end_out, const split_run *ru
  * list of patterns. */
 static ig_status cut(const split_run *run, int i_code, size_t at, size_t n, ig_error *err)
 {
-    if (i_code == run->splitter->n_codes)
+    if (i_code >= run->splitter->n_codes || i_code >= PATTERNS_MAX)
         return run->word(run->arg, at, n, err);
     size_t from = 0;
     while (from < n) {
