@@ -471,6 +471,8 @@ ig_status ig__teval_suffixes(ig__trun *r, ig__tvalue *v, const ig__tnode *first)
 ig_status ig__tget_attr(ig__trun *r, ig__tvalue *out, ig__tvalue of, const char *name);
 ig_status ig__tget_item(ig__trun *r, ig__tvalue *out, ig__tvalue of, ig__tvalue key);
 ig_status ig__tadd(ig__trun *r, ig__tvalue *out, ig__tvalue a, ig__tvalue b);
+ig_status ig__tarithmetic(ig__trun *r, ig__tvalue *out, int op, ig__tvalue a, ig__tvalue b);
+ig_status ig__tsign(ig__trun *r, ig__tvalue *v, bool minus);
 ig_status ig__tvar_set(ig__trun *r, int sym, ig__tvalue value);
 ig_status ig__texec(ig__trun *r, const ig__tnode *body);
 
