@@ -39,4 +39,10 @@ static inline bool ig__mul_i64(int64_t *out, int64_t a, int64_t b)
     return !__builtin_mul_overflow(a, b, out);
 }
 
+/* Ask for the cache line at p, ahead of its use. */
+static inline void ig__prefetch(const void *p)
+{
+    __builtin_prefetch(p);
+}
+
 #endif
