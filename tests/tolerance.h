@@ -1,24 +1,39 @@
-/* Every tolerance of the kernels' tests, with its reason. A test takes them from here and
- * never widens its own. Unit: eps = 2^-24, half an ulp of a number just above 1.
+/* How far a kernel may lie from its definition: one table, with the reasons. A test takes its bounds from
+ * here and never widens its own.
  *
- * row kernels, relative to the double-precision result:
- *   add, mul, scale   one rounding: eps
- *   rms_norm          D squares in 16 lanes of D/16: at most (D/16 + 4) eps on the sum,
- * half of that on its root, 4 roundings more silu_mul          exp within 2 ulp = 4 eps,
- * then 1 + e, the quotient, the product gelu_mul          the same, and the argument 2u of
- * exp carries 4 roundings and the two constants' own: 6 eps, which exp turns into 6 |2u|
- * eps rope              two products and a sum, relative to |x0| + |x1| attention,
- * absolute, for an output row over n keys: a score is a chain of W FMA (or a product and a
- * sum): at most 2 W eps sum|q k|; m and exp add 4 eps and |s - m| eps; weights carry twice
- * that, the sums over n keys n eps each, all of it times max|V|. Bytes and halves are exact
- * in float32 and add nothing.
+ * U = 2^-24 is half an ulp of a number just above 1: the rounding unit of float32.
+ *
+ * Products. A bound is relative to the sum of the magnitudes that the result is made of (sum over k of
+ * |w| * |x|), which is what rounding errors grow with: a result that cancels is as good as its parts.
+ *   Q8 activations    the integer sums are exact; each block of 32 adds at most two terms (value and minimum),
+ *                     each rounded once, and every term carries the rounding of d * scale and of the sum
+ *   F32 activations   one rounding for each of K additions, in the worst order
+ *   BF16 activations  products of two bf16 are exact in f32; F16 weights may be rounded to bf16 before
+ *
+ * Rows, relative to the double-precision result.
+ *   add, mul, scale   one rounding: U
+ *   rms_norm          D squares in 16 lanes of D/16: at most (D/16 + 4) U on the sum, half of that on its root,
+ *                     4 roundings more
+ *   silu_mul          exp within 2 ulp = 4 U, then 1 + e, the quotient, the product
+ *   gelu_mul          the same, and the argument 2u of exp carries 4 roundings and the two constants' own:
+ *                     6 U, which exp turns into 6 |2u| U
+ *   rope              two products and a sum, relative to |x0| + |x1|
+ *   attention         absolute, for an output row over n keys: a score is a chain of W FMA: at most
+ *                     2 W U sum|q k|; m and exp add 4 U and |s - m| U; weights carry twice that, the sums over
+ *                     n keys n U each, all of it times max|V|. Bytes and halves are exact in float32.
  */
 #ifndef INGOT_TESTS_TOLERANCE_H
 #define INGOT_TESTS_TOLERANCE_H
 
 #include <stdint.h>
 
-#define TOL_EPS 0x1p-24
+#define IG_TOL_U 0x1p-24
+#define TOL_EPS  IG_TOL_U
+
+#define IG_TOL_GEMM_Q8(k)       ((2.0 * (double)(k) / 32.0 + 4.0) * IG_TOL_U)
+#define IG_TOL_GEMM_F32(k)      (((double)(k) + 4.0) * IG_TOL_U)
+#define IG_TOL_GEMM_BF16(k)     (((double)(k) + 4.0) * IG_TOL_U)
+#define IG_TOL_GEMM_BF16_F16(k) (((double)(k) + 4.0) * IG_TOL_U + 0x1p-8)
 
 #define TOL_ELEMENT TOL_EPS
 #define TOL_SILU    (10 * TOL_EPS)
@@ -34,8 +49,7 @@ static inline double tol_gelu(double twice_u)
     return TOL_SILU + 6 * TOL_EPS * (twice_u < 0 ? -twice_u : twice_u);
 }
 
-/* top_qk: largest sum over d of |q k|; depth: largest m - s that matters (exp(-88) is 0).
- */
+/* top_qk: largest sum over d of |q k|; depth: largest m - s that matters (exp(-88) is 0). */
 static inline double tol_attend(int64_t w, int64_t n, double top_qk, double top_v)
 {
     const double score = 2 * (double)w * TOL_EPS * top_qk;

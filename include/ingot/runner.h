@@ -28,8 +28,6 @@ typedef struct ig_runner_opts {
     int64_t max_sequences; /* sequences a step, 1 to 256; 0: 16 */
     int64_t max_logits;    /* rows of logits a step; 0: 16 */
     ig_kv_type kv;
-    bool check_finite; /* look at every step's output for NaN and infinity (logits always
-                          are) */
 } ig_runner_opts;
 
 IG_API IG_WARN_UNUSED ig_status ig_runner_create(ig_runner **runner_out, ig_model *model,
@@ -37,6 +35,8 @@ IG_API IG_WARN_UNUSED ig_status ig_runner_create(ig_runner **runner_out, ig_mode
 IG_API void ig_runner_destroy(ig_runner *runner); /* may be NULL; sequences first */
 IG_API int64_t ig_runner_context(const ig_runner *runner);
 IG_API int64_t ig_runner_max_tokens(const ig_runner *runner);
+IG_API int64_t ig_runner_max_logits(const ig_runner *runner);
+IG_API ig_model *ig_runner_model(const ig_runner *runner);
 IG_API size_t ig_runner_kv_bytes(const ig_runner *runner); /* the pool */
 IG_API size_t ig_runner_kv_bytes_a_token(const ig_runner *runner);
 IG_API int64_t ig_runner_free_tokens(const ig_runner *runner); /* in free pages */

@@ -40,7 +40,7 @@ typedef struct ig_sampler_opts {
 IG_API ig_sampler_opts ig_sampler_defaults(void);
 
 /* An option outside its domain is IG_ERR_ARGUMENT with a message that names option, value
- * and range. */
+ * and range. `opts` may be NULL: the defaults. A token that is biased twice gets both. */
 IG_API IG_WARN_UNUSED ig_status ig_sampler_create(ig_sampler **sampler_out, ig_context *ctx,
                                                   int64_t vocab,
                                                   const ig_sampler_opts *opts,
@@ -48,7 +48,7 @@ IG_API IG_WARN_UNUSED ig_status ig_sampler_create(ig_sampler **sampler_out, ig_c
 IG_API void ig_sampler_destroy(ig_sampler *sampler); /* may be NULL */
 
 /* Tell the sampler of tokens that stand before the next draw (prompt and accepted draws).
- */
+ * An id outside the vocabulary is IG_ERR_ARGUMENT, and none is taken. */
 IG_API IG_WARN_UNUSED ig_status ig_sampler_accept(ig_sampler *sampler, const int32_t *ids,
                                                   int64_t n, ig_error *err);
 /* Forget the tokens; the draw counter starts again. */
@@ -65,7 +65,8 @@ typedef struct ig_logprob {
     float logprob;
 } ig_logprob;
 
-/* The n most probable, most probable first, equals by lower id; returns min(n, vocab). */
+/* The n most probable, most probable first, equals by lower id; returns min(n, vocab). A
+ * forbidden token, and an id outside the vocabulary, has -infinity. */
 IG_API int64_t ig_logprobs_top(ig_logprob *top, int64_t n, const float *logits,
                                int64_t vocab);
 IG_API float ig_logprob_of(const float *logits, int64_t vocab, int32_t id);

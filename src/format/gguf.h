@@ -35,11 +35,12 @@ typedef enum ig__gguf_type {
 typedef struct ig__gguf_tensor {
     const char *name;   /* 0-terminated, lives as long as the file */
     uint32_t file_type; /* the file's number for the type */
-    ig_dtype dtype;     /* IG_DTYPE_COUNT: a type that this version does not read */
+    ig_dtype dtype;     /* IG_DTYPE_COUNT: listed, but no tensor of this version holds it */
     int n_dims;         /* 1..4 */
     int64_t dims[4];    /* dims[0] runs fastest; 1 past n_dims; product checked */
     uint64_t offset;    /* from the start of the file */
-    uint64_t bytes;     /* offset + bytes lies inside the file; 0 for an unread type */
+    uint64_t bytes;     /* offset + bytes lies inside the file; 0 for a number that is not
+                           known at all, of which only the offset is checked */
 } ig__gguf_tensor;
 
 ig_status ig__gguf_open(ig__gguf **gguf_out, const ig_allocator *a, const char *path,
@@ -77,15 +78,18 @@ typedef struct ig__gguf_string {
 ig_status ig__gguf_get_strings(const ig__gguf_string **out, int64_t *n_out,
                                const ig__gguf *gguf, const char *key, bool required,
                                ig_error *err);
-/* The byte offset in the file of a key's value, for error messages; 0 if absent. */
+/* The byte offset in the file of a key's value (of an array: its element type), for error
+ * messages; 0 if absent. */
 uint64_t ig__gguf_value_offset(const ig__gguf *gguf, const char *key);
 
-/* For listings. */
+/* For listings. Keys are printable ASCII; the text is one line that a terminal may be
+ * shown: what else stands in strings is escaped. NULL and "" for an i outside the list. */
 int64_t ig__gguf_n_keys(const ig__gguf *gguf);
 const char *ig__gguf_key(const ig__gguf *gguf, int64_t i);
+/* Writes at most cap bytes with the final 0; returns the length it wanted. */
 size_t ig__gguf_value_text(const ig__gguf *gguf, int64_t i, char *text, size_t cap);
 
-/* Tensors. */
+/* Tensors, in the file's order; no two share a name or a byte. */
 int64_t ig__gguf_n_tensors(const ig__gguf *gguf);
 const ig__gguf_tensor *ig__gguf_tensor_at(const ig__gguf *gguf, int64_t i);
 const ig__gguf_tensor *ig__gguf_find_tensor(const ig__gguf *gguf,

@@ -30,8 +30,7 @@ enum {
     IG_MAX_HEAD = 512 /* widest attention head */
 };
 
-/* ---- weights: K values a row, packed by groups of 16 rows
- * --------------------------------- *
+/* ---- weights: K values a row, packed by groups of 16 rows ----------------------------- *
  *
  * K is a multiple of 32 (F32, F16, BF16 too). The bytes of a group are in sequence of K;
  * groups follow one another. Rows past the matrix's end are packed as zeros. Blocks of 32
@@ -45,9 +44,10 @@ enum {
  *   BF16   the same, bf16                                                  1024
  *   F32    32 x 64: column k of rows 0..15                                 2048
  *   blocks of 256 columns:
- *   Q4_K   32 d[16] f16 | 32 dmin[16] f16 | 8 x 16 scales u8 | 8 x 16 mins u8 | 8 x 4 x 64
- * nibbles 2368 Q6_K   32 d[16] f16 | 16 x 16 scales i8 | 8 x (4 x 64 nibbles | 2 x 64 upper
- * bits) 3360
+ *   Q4_K   32 d[16] f16 | 32 dmin[16] f16 | 8 x 16 scales u8 | 8 x 16 mins u8
+ *          | 8 x (4 x 64 nibbles)                                          2368
+ *   Q6_K   32 d[16] f16 | 16 x 16 scales i8
+ *          | 8 x (4 x 64 nibbles | 2 x 64 upper bits)                      3360
  *
  * Nibbles, in block order of 32: line j (0..3), byte 4r+i holds of row r the value k = 4j+i
  * in the low and k = 16+4j+i in the high half. Whole bytes: line j (0..7), byte 4r+i is k =
@@ -66,16 +66,19 @@ ig__packing ig__packing_of(ig_dtype dtype);
 /* Bytes of one packed group of rows of k values. */
 size_t ig__packed_group_bytes(ig_dtype dtype, int64_t k);
 
-/* ---- activations: k values a column, packed by tiles of up to 16 columns
- * ------------------- *
+/* ---- activations: k values a column, packed by tiles of up to 16 columns -------------- *
  *
  * A tile of n columns (n = 16, or what is left in the last tile), nb = K/32:
  *   Q8    q [nb][n][32] i8 | scale [nb][n] f32 | sum [nb][n] f32 = scale * (isum0 + isum1)
- * | isum [nb][n][2] i32: sums of q over columns 0..15 and 16..31 of the block BF16
- * [K/2][n][2] bf16 F32   [K][n] f32 scale = max|x| / 127 over the 32, q = round to nearest
- * even of x * (127 / max|x|); all 0 when max|x| is 0. (A NaN or infinity in x gives a NaN
- * scale: it reaches the outputs and is reported, not lost.) Whole tiles have the same size:
- * tile i starts at i * ig__tile_bytes(format, k, 16).
+ *         | isum [nb][n][2] i32: sums of q over columns 0..15 and 16..31 of the block
+ *   BF16  [K/2][n][2] bf16
+ *   F32   [K][n] f32
+ *
+ * Q8: scale = max|x| / 127 over the 32, q = round to nearest even of x * (127 / max|x|);
+ * all 0 where max|x| < 2^-119. (From there on scale is a normal float and 127 / max|x|
+ * finite.) A NaN or infinity in x gives a NaN scale and sum, with q and isum 0: it reaches
+ * the outputs and is reported, not lost. Every table packs the same bytes. Whole tiles have
+ * the same size: tile i starts at i * ig__tile_bytes(format, k, 16).
  */
 typedef enum ig__acts { IG_ACTS_Q8, IG_ACTS_BF16, IG_ACTS_F32, IG_ACTS_COUNT } ig__acts;
 
@@ -97,8 +100,7 @@ static inline size_t ig__acts_bytes(ig__acts format, int64_t k, int64_t n)
            ig__tile_bytes(format, k, n % IG_TILE);
 }
 
-/* ---- attention --------------------------------------------------------------------------
- * *
+/* ---- attention ------------------------------------------------------------------------ *
  *
  * A page holds IG_PAGE positions of one KV head of width W, K then V:
  *   F32    K [W][16] f32                    | V [16][W] f32

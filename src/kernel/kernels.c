@@ -26,11 +26,9 @@ void ig__kernels_ref(ig__kernels *table)
     ig__gemm_kernels_ref(table);
     ig__acts_kernels_ref(table);
     ig__unpack_kernels_ref(table);
-#ifdef IG_KERNEL_ATTN
     ig__row_kernels_ref(table);
     ig__attend_kernels_ref(table);
     ig__peak_kernels_ref(table);
-#endif
 }
 
 /* The table before this one, to be overridden. */

@@ -66,8 +66,7 @@ ROW_INLINE void row_q4_1(uint8_t *dst, const uint8_t *src, int64_t r)
 }
 
 /* Bit k = 4n + i of the file's 32 fifth bits (n 0..7, i 0..3) to bit n of byte i: the
- * transpose of a matrix of 8 x 4 bits. Split into four masks, one for each i, whose set
- * bits are 4 apart; a multiplication by 1 + 2^-3 + ... would overlap, so fold in halves. */
+ * transpose of 8 x 4 bits. For each i the eight bits, 4 apart, are folded together. */
 ROW_INLINE uint32_t spread_fifth_bits(uint32_t qh)
 {
     uint32_t w = 0;

@@ -47,7 +47,7 @@ ig_status ig_context_create(ig_context **ctx_out, const ig_context_opts *opts,
     ctx->kernels = kernels;
     ctx->log = opts->log;
     ctx->log_user = opts->log_user;
-    int n_threads;
+    int n_threads = 1;
     const ig_status status = choose_threads(&n_threads, ctx, opts->n_threads, err);
     if (status != IG_OK) {
         ig__free(&a, ctx);
@@ -61,6 +61,11 @@ ig_status ig_context_create(ig_context **ctx_out, const ig_context_opts *opts,
     ig__team_run(ctx->team, init_thread, (void *)(uintptr_t)kernels);
     *ctx_out = ctx;
     return IG_OK;
+}
+
+const ig_allocator *ig__context_allocator(const ig_context *ctx)
+{
+    return &ctx->allocator;
 }
 
 int ig_context_threads(const ig_context *ctx)

@@ -35,6 +35,9 @@ ig_status ig__tokenizer_create(ig_tokenizer **tokenizer_out, const ig_allocator 
                                const ig__vocab *vocab, ig_error *err);
 /* Destroying is ig_tokenizer_close. */
 
+/* Where the tokenizer's memory, and that of the ids and texts it makes, comes from. */
+const ig_allocator *ig__tokenizer_allocator(const ig_tokenizer *tokenizer);
+
 /* Append the ids of a text of which only the bytes with markup[i] != 0 may be read as
  * control tokens. */
 ig_status ig__tokenize_marked(ig_ids *ids, const ig_tokenizer *tokenizer, const char *text,

@@ -1,0 +1,103 @@
+/* Reading whole files and single lines. */
+#include "input.h"
+
+#include "report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool input_append(input *in, const char *bytes, size_t n)
+{
+    char *text = realloc(in->text, in->n + n + 1);
+    if (!text)
+        return false;
+    if (n)
+        memcpy(text + in->n, bytes, n);
+    in->text = text;
+    in->n += n;
+    text[in->n] = 0;
+    return true;
+}
+
+static int read_all(input *in, int fd)
+{
+    size_t cap = in->n;
+    for (;;) {
+        if (cap - in->n < 65536) {
+            cap = cap * 2 + 65536 * 2;
+            char *text = realloc(in->text, cap + 1);
+            if (!text)
+                return ENOMEM;
+            in->text = text;
+        }
+        const ssize_t n = read(fd, in->text + in->n, cap - in->n);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        in->n += (size_t)n;
+        in->text[in->n] = 0;
+        if (n == 0)
+            return 0;
+    }
+}
+
+int input_read(input *in, const char *verb, const char *path)
+{
+    const bool is_stdin = !strcmp(path, "-");
+    const int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    const int failed = fd < 0 ? errno : read_all(in, fd);
+    if (!is_stdin && fd >= 0)
+        close(fd);
+    if (failed)
+        return report_fail("%s: %s: %s", verb, is_stdin ? "standard input" : path,
+                           strerror(failed));
+    return EXIT_OK;
+}
+
+int input_choose(input *in, const char *verb, const char *text, const char *file)
+{
+    if (text && file)
+        return report_usage("%s: --prompt and --file exclude each other", verb);
+    if (!text)
+        return input_read(in, verb, file ? file : "-");
+    return input_append(in, text, strlen(text)) ? EXIT_OK
+                                                : report_fail("%s: out of memory", verb);
+}
+
+void input_drop_newline(input *in)
+{
+    if (in->n && in->text[in->n - 1] == '\n') {
+        in->n--;
+        if (in->n && in->text[in->n - 1] == '\r')
+            in->n--;
+        in->text[in->n] = 0;
+    }
+}
+
+void input_free(input *in)
+{
+    free(in->text);
+    *in = (input){0};
+}
+
+input_got input_line(char **line_out, FILE *file)
+{
+    *line_out = NULL;
+    size_t cap = 0;
+    errno = 0;
+    const ssize_t n = getline(line_out, &cap, file);
+    if (n < 0) {
+        const bool interrupted = errno == EINTR;
+        free(*line_out);
+        *line_out = NULL;
+        clearerr(file);
+        return interrupted ? INPUT_INTERRUPTED : INPUT_END;
+    }
+    if (n && (*line_out)[n - 1] == '\n')
+        (*line_out)[n - 1] = 0;
+    return INPUT_LINE;
+}

@@ -1,0 +1,68 @@
+/* What stands behind an ig_model, a runner and a sequence; for src/infer only.
+ */
+#ifndef INGOT_INFER_MODEL_INT_H
+#define INGOT_INFER_MODEL_INT_H
+
+#include "exec/plan.h"
+#include "ingot/runner.h"
+#include "nn/nn.h"
+
+struct ig_model {
+    ig_context *ctx;
+    ig_tokenizer *tokenizer;
+    ig__config config;
+    ig__graph graph; /* compiled; its parameters' data lies in `block` */
+    void *block;
+    size_t block_bytes, file_bytes;
+    char *name, *chat_template; /* chat_template may be NULL */
+    const ig__family *family;
+    ig_model_info info;
+    bool exact;
+};
+
+/* ---- pages of the KV cache ------------------------------------------------------------------ *
+ *
+ * One pool a runner. A page holds IG_PAGE positions of all heads of all layers; pages are counted,
+ * since forks share them. Layer i, head g, page p: layers[i] + g * head_stride + p * page_bytes, so that one
+ * request that took its pages in order reads each head's keys as one stream.
+ */
+typedef struct ig__pages {
+    const ig_allocator *a;
+    ig__cache cache;
+    char *memory;
+    size_t bytes;
+    char **layers;
+    int32_t *n_refs; /* [n_pages] */
+    int32_t *free;   /* [n_free] stack */
+    int32_t n_pages, n_free;
+} ig__pages;
+
+ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *config, ig__kv kv,
+                         int64_t n_tokens, ig_error *err);
+void ig__pages_fini(ig__pages *p);
+int32_t ig__pages_take(ig__pages *p); /* zeroed, counted once; -1: none is free */
+void ig__pages_drop(ig__pages *p, int32_t page);
+/* A page with the same contents, counted once; drops the old one. -1: none is free. */
+int32_t ig__pages_copy(ig__pages *p, int32_t page);
+
+struct ig_sequence {
+    ig_runner *runner;
+    int32_t *table; /* [capacity] pages; the first ceil(length / IG_PAGE) are taken */
+    int64_t length, n_pages, capacity;
+};
+
+struct ig_runner {
+    ig_model *model;
+    ig__plan *plan;
+    ig__pages pages;
+    ig_runner_opts opts; /* with defaults filled in */
+
+    /* run-time values of a step, at the bound */
+    int32_t *tokens, *positions, *logit_rows; /* [max_tokens], [max_tokens], [max_logits] */
+    const int32_t **tables;                   /* [max_tokens] */
+    ig__attend_unit *units;                   /* [max_tokens] */
+    float *logits;                            /* the plan's output */
+    int64_t n_logits;
+};
+
+#endif

@@ -1,0 +1,94 @@
+/* The pool of KV pages. */
+#include "infer/model_int.h"
+
+#include "base/error.h"
+
+#include <string.h>
+
+ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *config, ig__kv kv,
+                         int64_t n_tokens, ig_error *err)
+{
+    *p = (ig__pages){.a = a};
+    const int64_t n_pages = (n_tokens + IG_PAGE - 1) / IG_PAGE;
+    if (kv == IG__KV_Q8_0 && config->head_width % 32)
+        return ig__fail(err, IG_ERR_UNSUPPORTED,
+                        "cache: q8_0 wants heads of a multiple of 32, this model's are %lld",
+                        (long long)config->head_width);
+    p->cache = (ig__cache){.kv = kv,
+                           .n_layers = config->n_layers,
+                           .n_heads = config->n_kv_heads,
+                           .width = config->head_width,
+                           .page_bytes = ig__page_bytes(kv, config->head_width)};
+    size_t layer_bytes;
+    if (n_pages > INT32_MAX ||
+        !ig__mul(&p->cache.head_stride, (size_t)n_pages, p->cache.page_bytes) ||
+        !ig__mul(&layer_bytes, p->cache.head_stride, (size_t)config->n_kv_heads) ||
+        !ig__mul(&p->bytes, layer_bytes, (size_t)config->n_layers))
+        return ig__fail(err, IG_ERR_LIMIT, "cache: %lld tokens are too many",
+                        (long long)n_tokens);
+    p->n_pages = (int32_t)n_pages;
+    p->layers = ig__alloc(a, (size_t)config->n_layers * sizeof *p->layers);
+    p->n_refs = ig__alloc_zero(a, (size_t)n_pages * sizeof *p->n_refs);
+    p->free = ig__alloc(a, (size_t)n_pages * sizeof *p->free);
+    p->memory = ig__alloc_huge(a, p->bytes);
+    if (!p->layers || !p->n_refs || !p->free || !p->memory) {
+        ig__pages_fini(p);
+        return ig__fail_memory(err, "cache", p->bytes);
+    }
+    for (int64_t i = 0; i < config->n_layers; i++)
+        p->layers[i] = p->memory + (size_t)i * layer_bytes;
+    p->cache.layers = p->layers;
+    for (int32_t i = 0; i < p->n_pages; i++) /* page 0 on top of the stack */
+        p->free[p->n_free++] = p->n_pages - 1 - i;
+    return IG_OK;
+}
+
+void ig__pages_fini(ig__pages *p)
+{
+    if (!p->a)
+        return;
+    ig__free(p->a, p->layers);
+    ig__free(p->a, p->n_refs);
+    ig__free(p->a, p->free);
+    ig__free(p->a, p->memory);
+    p->layers = NULL;
+    p->n_refs = p->free = NULL;
+    p->memory = NULL;
+}
+
+static char *page_at(const ig__pages *p, int64_t layer, int64_t head, int32_t page)
+{
+    return p->layers[layer] + (size_t)head * p->cache.head_stride +
+           (size_t)page * p->cache.page_bytes;
+}
+
+int32_t ig__pages_take(ig__pages *p)
+{
+    if (!p->n_free)
+        return -1;
+    const int32_t page = p->free[--p->n_free];
+    p->n_refs[page] = 1;
+    /* positions not yet written are masked, but must be finite */
+    for (int64_t i = 0; i < p->cache.n_layers; i++)
+        for (int64_t g = 0; g < p->cache.n_heads; g++)
+            memset(page_at(p, i, g, page), 0, p->cache.page_bytes);
+    return page;
+}
+
+void ig__pages_drop(ig__pages *p, int32_t page)
+{
+    if (--p->n_refs[page] == 0)
+        p->free[p->n_free++] = page;
+}
+
+int32_t ig__pages_copy(ig__pages *p, int32_t page)
+{
+    const int32_t copy = ig__pages_take(p);
+    if (copy < 0)
+        return -1;
+    for (int64_t i = 0; i < p->cache.n_layers; i++)
+        for (int64_t g = 0; g < p->cache.n_heads; g++)
+            memcpy(page_at(p, i, g, copy), page_at(p, i, g, page), p->cache.page_bytes);
+    ig__pages_drop(p, page);
+    return copy;
+}

@@ -1,0 +1,96 @@
+/* What the AVX-512 files share: the functions that the table lists, and the vector idioms
+ * of all product kernels.
+ *
+ * Only files compiled for AVX-512 include this header; nothing here may be called before
+ * ig__kernels_pick has found the instructions on this CPU.
+ */
+#ifndef INGOT_KERNEL_AVX512_AVX512_INT_H
+#define INGOT_KERNEL_AVX512_AVX512_INT_H
+
+#include "kernel/kernel.h"
+
+#include <immintrin.h>
+
+/* A kernel body that is specialised by the constants it is called with. */
+#define IG_INLINE static inline __attribute__((always_inline))
+
+/* Before a loop over registers: it must vanish, or its arrays live in memory. */
+#ifdef __clang__
+#    define IG_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#    define IG_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#define IG_AVX512_GEMM(name)                                                               \
+    void name(float *out, const void *group, const void *acts, int64_t n, int64_t k,       \
+              void *scratch)
+
+/* int8 activations, VNNI. */
+IG_AVX512_GEMM(ig__avx512_gemm_q4_0);
+IG_AVX512_GEMM(ig__avx512_gemm_q4_1);
+IG_AVX512_GEMM(ig__avx512_gemm_q5_0);
+IG_AVX512_GEMM(ig__avx512_gemm_q8_0);
+IG_AVX512_GEMM(ig__avx512_gemm_q4_k);
+IG_AVX512_GEMM(ig__avx512_gemm_q6_k);
+
+/* A group as bytes and f32 scales: see gemm_q8.inc. */
+void ig__avx512_expand_q4_0(void *y, const void *group, int64_t k);
+void ig__avx512_expand_q4_1(void *y, const void *group, int64_t k);
+void ig__avx512_expand_q5_0(void *y, const void *group, int64_t k);
+void ig__avx512_expand_q8_0(void *y, const void *group, int64_t k);
+void ig__avx512_expand_q4_k(void *y, const void *group, int64_t k);
+void ig__avx512_expand_q6_k(void *y, const void *group, int64_t k);
+
+/* bf16 activations, VDPBF16PS. */
+IG_AVX512_GEMM(ig__avx512_gemm_bf16_f16);
+IG_AVX512_GEMM(ig__avx512_gemm_bf16_bf16);
+
+/* f32 activations, FMA. */
+IG_AVX512_GEMM(ig__avx512_gemm_f32_f32);
+IG_AVX512_GEMM(ig__avx512_gemm_f32_f16);
+IG_AVX512_GEMM(ig__avx512_gemm_f32_bf16);
+IG_AVX512_GEMM(ig__avx512_gemm_f32_q4_0);
+IG_AVX512_GEMM(ig__avx512_gemm_f32_q4_1);
+IG_AVX512_GEMM(ig__avx512_gemm_f32_q5_0);
+IG_AVX512_GEMM(ig__avx512_gemm_f32_q8_0);
+IG_AVX512_GEMM(ig__avx512_gemm_f32_q4_k);
+IG_AVX512_GEMM(ig__avx512_gemm_f32_q6_k);
+
+void ig__avx512_pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
+void ig__avx512_pack_bf16(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
+void ig__avx512_pack_f32(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
+
+/* The parts of a Q8 activation tile of n columns, nb = K/32. */
+typedef struct ig__q8_tile {
+    const int8_t *q;     /* [nb][n][32] */
+    const float *scale;  /* [nb][n] */
+    const float *sum;    /* [nb][n] */
+    const int32_t *isum; /* [nb][n][2] */
+} ig__q8_tile;
+
+IG_INLINE ig__q8_tile ig__q8_tile_at(const void *tile, int64_t n, int64_t nb)
+{
+    const char *p = tile;
+    return (ig__q8_tile){
+        .q = (const int8_t *)p,
+        .scale = (const float *)(const void *)(p + nb * n * 32),
+        .sum = (const float *)(const void *)(p + nb * n * 36),
+        .isum = (const int32_t *)(const void *)(p + nb * n * 40),
+    };
+}
+
+/* Sixteen f16 as f32; p need not be aligned. */
+IG_INLINE __m512 ig__load_f16(const void *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
+
+/* Four bytes in every lane. */
+IG_INLINE __m512i ig__broadcast32(const void *p)
+{
+    int32_t x;
+    __builtin_memcpy(&x, p, 4);
+    return _mm512_set1_epi32(x);
+}
+
+#endif

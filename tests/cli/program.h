@@ -1,0 +1,31 @@
+/* Running the command as a user does: arguments, standard input, what comes out. */
+#ifndef INGOT_TESTS_CLI_PROGRAM_H
+#define INGOT_TESTS_CLI_PROGRAM_H
+
+#include <stddef.h>
+
+#include <jansson.h>
+
+typedef struct outcome {
+    int code;        /* exit code; 128 + n: ended by signal n */
+    char *out, *err; /* with a 0 behind */
+    size_t n_out, n_err;
+} outcome;
+
+enum { TO_PIPE, TO_CLOSED_PIPE, TO_FULL_DISK };
+
+/* argv without the program's name, NULL at its end; `in` is standard input (NULL: empty).
+ */
+outcome program_run(const char *const *argv, const char *in, size_t n_in, int out_to);
+void program_free(outcome *o);
+
+/* Arguments as words of one string, apart by '|' (which no test needs otherwise). */
+outcome program_words(const char *words, const char *in);
+
+/* Standard output as exactly one JSON object; fails the test if it is anything else. */
+json_t *program_json(const outcome *o);
+
+/* The model that tests use; NULL (and a line that says so): there is none. */
+const char *program_model(void);
+
+#endif
