@@ -75,9 +75,13 @@ static uint64_t stream_read(const void *p, size_t n_bytes)
                 s[2 * j + 1] = _mm512_add_epi64(s[2 * j + 1], _mm512_loadu_si512(x + 64));
             }
         }
+    uint64_t word[8], sum = 0;
     for (int j = 1; j < 8; j++)
         s[0] = _mm512_add_epi64(s[0], s[j]);
-    return (uint64_t)_mm512_reduce_add_epi64(s[0]);
+    _mm512_storeu_si512(word, s[0]);
+    for (int j = 0; j < 8; j++)
+        sum += word[j];
+    return sum;
 }
 
 void ig__peak_kernels_avx512(ig__kernels *table, const ig__cpu *cpu)
