@@ -339,13 +339,16 @@ static int run_depth(bench *b, int64_t depth)
 static json_t *machine_json(const bench *b)
 {
     const ig_machine *m = &b->machine;
+    const ig_model_info info = ig_model_get_info(b->model);
+    const peaks p = peaks_of(m, &info);
     return json_pack(
-        "{s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "threads", ig_context_threads(b->ctx),
-        "threads_reason", ig_context_threads_reason(b->ctx), "isa", ig_context_isa(b->ctx),
-        "read_bytes_s", report_json_real(m->read_bytes_s), "int8_ops_s",
-        report_json_real(m->int8_ops_s), "bf16_ops_s", report_json_real(m->bf16_ops_s),
-        "f32_ops_s", report_json_real(m->f32_ops_s), "barrier_ns",
-        report_json_real(m->barrier_ns));
+        "{s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "threads",
+        ig_context_threads(b->ctx), "threads_reason", ig_context_threads_reason(b->ctx),
+        "isa", ig_context_isa(b->ctx), "read_bytes_s", report_json_real(m->read_bytes_s),
+        "int8_ops_s", report_json_real(m->int8_ops_s), "bf16_ops_s",
+        report_json_real(m->bf16_ops_s), "f32_ops_s", report_json_real(m->f32_ops_s),
+        "barrier_ns", report_json_real(m->barrier_ns), "weights_peak", p.weights_by,
+        "attention_peak", p.attention_by);
 }
 
 static json_t *model_json(const bench *b, const char *path)
@@ -377,11 +380,13 @@ static void tell_machine(report *out, const bench *b, const char *path)
     const ig_machine *m = &b->machine;
     const ig_model_info i = ig_model_get_info(b->model);
     const peaks p = peaks_of(m, &i);
+    char name[256];
     report_print(out,
                  "model    %s, %s, %.1f M parameters, %.1f MB and %.3f Gop a token%s\n",
-                 *i.name ? i.name : path, ig_dtype_name(i.weight_dtype),
-                 (double)i.n_parameters / 1e6, (double)i.step_bytes / 1e6,
-                 (i.token_ops + i.head_ops) / 1e9, i.exact ? ", exact" : "");
+                 report_clean(name, sizeof name, *i.name ? i.name : path),
+                 ig_dtype_name(i.weight_dtype), (double)i.n_parameters / 1e6,
+                 (double)i.step_bytes / 1e6, (i.token_ops + i.head_ops) / 1e9,
+                 i.exact ? ", exact" : "");
     report_print(out, "machine  %d threads (%s), %s, barrier %.0f ns\n",
                  ig_context_threads(b->ctx), ig_context_threads_reason(b->ctx),
                  ig_context_isa(b->ctx), m->barrier_ns);
