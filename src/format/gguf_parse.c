@@ -166,6 +166,21 @@ static void label_name(ig__gguf_cursor *c, const char *kind, const char *name, s
              n > 64 ? "..." : "");
 }
 
+/* The place of the first byte that is not printable ASCII; n: there is none. The first loop
+ * has no way out, so that it runs over long names many bytes at a time. */
+static size_t printable(const char *bytes, size_t n)
+{
+    unsigned odd = 0;
+    for (size_t i = 0; i < n; i++)
+        odd |= (unsigned char)(bytes[i] - 32) > 126 - 32;
+    if (!odd)
+        return n;
+    size_t i = 0;
+    while ((unsigned char)(bytes[i] - 32) <= 126 - 32)
+        i++;
+    return i;
+}
+
 /* A key or tensor's name: 1 to `most` bytes of printable ASCII. In the first pass it stays
  * where it is until the next take. */
 static ig_status take_name(char **name_out, size_t *n_out, ig__gguf_cursor *c,
@@ -180,12 +195,11 @@ static ig_status take_name(char **name_out, size_t *n_out, ig__gguf_cursor *c,
                              c->label, n, most);
     char *name;
     IG_TRY(take(&name, c, "name", (size_t)n));
-    for (uint64_t i = 0; i < n; i++)
-        if (name[i] < 32 || name[i] > 126)
-            return ig__gguf_fail(c->gguf, c->err, IG_ERR_FORMAT, offset + 8 + i,
-                                 "%s: byte %" PRIu64
-                                 " of the name is 0x%02x, allowed is 0x20 to 0x7e",
-                                 c->label, i, (unsigned char)name[i]);
+    const size_t good = printable(name, (size_t)n);
+    if (good < n)
+        return ig__gguf_fail(c->gguf, c->err, IG_ERR_FORMAT, offset + 8 + good,
+                             "%s: byte %zu of the name is 0x%02x, allowed is 0x20 to 0x7e",
+                             c->label, good, (unsigned char)name[good]);
     label_name(c, kind, name, (size_t)n);
     *name_out = name;
     *n_out = (size_t)n;

@@ -35,6 +35,9 @@ typedef struct counting_allocator {
 
 void counting_allocator_init(counting_allocator *c); /* must not move afterwards */
 
+/* The descriptor that the next open would get: the same again unless one was leaked. */
+int next_descriptor(void);
+
 /* Is it one line of valid printable text that names the path? */
 bool is_one_line(const ig_error *err, const char *path);
 

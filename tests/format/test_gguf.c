@@ -16,6 +16,7 @@
 static counting_allocator counted;
 static gguf_writer w;
 static small_marks m;
+static int descriptor;
 
 static ig__gguf *open_saved(void)
 {
@@ -31,6 +32,7 @@ static int set_up(void **state)
     (void)state;
     counting_allocator_init(&counted);
     small_file(&w, &m);
+    descriptor = next_descriptor();
     return 0;
 }
 
@@ -38,6 +40,7 @@ static int tear_down(void **state)
 {
     (void)state;
     gguf_writer_fini(&w);
+    assert_int_equal(next_descriptor(), descriptor);
     assert_int_equal(counted.n_live, 0);
     return 0;
 }
@@ -391,10 +394,14 @@ static void listings_are_safe_to_print(void **state)
     gguf_key_array(&w, "long", IG__GGUF_STRING, 9);
     for (int i = 0; i < 9; i++)
         gguf_string(&w, i ? "" : "0123456789012345678901234567890123456789012345678");
+    gguf_key_array(&w, "cut", IG__GGUF_STRING, 1); /* in the middle of a character */
+    gguf_string(&w, "01234567890123456789012345678901234567890123456\xc3\xa9");
     ig__gguf *g = open_saved();
     assert_text(g, "long",
                 "string[9] \"012345678901234567890123456789012345678901234567\"..., "
                 "\"\", \"\", \"\", \"\", \"\", \"\", \"\", ...");
+    assert_text(g, "cut",
+                "string[1] \"01234567890123456789012345678901234567890123456\\xc3\"...");
     ig__gguf_close(g);
 }
 

@@ -14,6 +14,7 @@
 static counting_allocator counted;
 static gguf_writer w;
 static small_marks m;
+static int descriptor;
 
 static struct {
     int64_t n_reads; /* so far */
@@ -49,6 +50,7 @@ static int set_up(void **state)
     memset(&plan, 0, sizeof plan);
     plan.change_to = -1;
     small_file(&w, &m);
+    descriptor = next_descriptor();
     gguf_save(&w);
     return 0;
 }
@@ -57,6 +59,7 @@ static int tear_down(void **state)
 {
     (void)state;
     gguf_writer_fini(&w);
+    assert_int_equal(next_descriptor(), descriptor);
     assert_int_equal(counted.n_live, 0);
     return 0;
 }
@@ -197,13 +200,37 @@ static void file_that_changes_between_passes(void **state)
     assert_true(n_changed > 100);
 }
 
+static void assert_changed(size_t at, int value)
+{
+    ig__gguf *gguf;
+    ig_error err = {0};
+    plan.change = at;
+    plan.change_to = value;
+    assert_int_equal(try_open(&gguf, &err), IG_ERR_IO);
+    assert_non_null(strstr(err.message, "the file changed while it was read"));
+}
+
+/* Changes that are well-formed in themselves, and would move the data or leave a rest. */
+static void well_formed_changes(void **state)
+{
+    (void)state;
+    assert_true(w.bytes[m.data - 9] == 0 && m.data % 64 == 0);
+    assert_changed(m.alignment, 8); /* the data would begin earlier */
+    gguf_writer_fini(&w);
+    gguf_writer_init(&w);
+    const size_t at = gguf_key_string(&w, "last", "nine more");
+    gguf_save(&w);
+    assert_changed(at, 5);  /* 4 bytes of the metadata would be left */
+    assert_changed(at, 10); /* one byte is wanted more than the first pass has read */
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(every_allocation_fails),           TEST(every_read_fails),
         TEST(interrupted_and_short_reads),      TEST(file_that_shrinks),
-        TEST(file_that_changes_between_passes),
+        TEST(file_that_changes_between_passes), TEST(well_formed_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

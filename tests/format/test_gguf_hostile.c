@@ -22,12 +22,14 @@ enum { MOST_BYTES = 512 << 10 }; /* of memory for a file that is refused early *
 static counting_allocator counted;
 static gguf_writer w;
 static small_marks m;
+static int descriptor;
 
 static int set_up(void **state)
 {
     (void)state;
     counting_allocator_init(&counted);
     small_file(&w, &m);
+    descriptor = next_descriptor();
     return 0;
 }
 
@@ -35,6 +37,7 @@ static int tear_down(void **state)
 {
     (void)state;
     gguf_writer_fini(&w);
+    assert_int_equal(next_descriptor(), descriptor);
     return 0;
 }
 
@@ -137,6 +140,9 @@ static void names(void **state)
                                   "0x20 to 0x7e");
     gguf_patch(&w, 33, "\xff", 1);
     assert_refused(IG_ERR_FORMAT, "byte 33: key 0: byte 1 of the name is 0xff, allowed is "
+                                  "0x20 to 0x7e");
+    gguf_patch(&w, 33, "\x7f", 1);
+    assert_refused(IG_ERR_FORMAT, "byte 33: key 0: byte 1 of the name is 0x7f, allowed is "
                                   "0x20 to 0x7e");
     gguf_patch(&w, 33, "\0", 1);
     assert_refused(IG_ERR_FORMAT, "byte 33: key 0: byte 1 of the name is 0x00, allowed is "
@@ -325,6 +331,12 @@ static void tensors_against_each_other(void **state)
         words, sizeof words,
         "byte %zu: tensor 'later' begins here, inside tensor 'block' of bytes %zu to %zu",
         m.data + 128, m.data + 64, m.data + 144);
+    assert_refused(IG_ERR_FORMAT, words);
+    gguf_patch_u64(&w, m.later + OFFSET_OF_LATER, 64); /* of unknown size, at its start */
+    snprintf(
+        words, sizeof words,
+        "byte %zu: tensor 'block' begins here, inside tensor 'later' of bytes %zu to %zu",
+        m.data + 64, m.data + 64, m.data + 64);
     assert_refused(IG_ERR_FORMAT, words);
     gguf_patch_u64(&w, m.later + OFFSET_OF_LATER, 256); /* of unknown size, past the end */
     snprintf(
