@@ -31,8 +31,9 @@ void ig__kernels_ref(ig__kernels *table)
     ig__peak_kernels_ref(table);
 }
 
-/* The table before this one, to be overridden. */
 #if defined(__x86_64__)
+
+/* A copy of the table before it, to be overridden. */
 static ig__kernels *next_table(void)
 {
     known.table[known.n] = known.table[known.n - 1];
