@@ -13,7 +13,7 @@
  *
  *   A [1][32 k] = the column    B [16 k/2][16 r][2] = the weights    C [1][16 r]
  *
- * For more columns the weights are transposed once per call, 16 x 16 pairs at a time, which
+ * and so are a FEW, once their pairs are put in rows. For more, the weights are transposed once per call, 16 x 16 pairs at a time, which
  * all tiles of columns share, and the sums come out transposed:
  *
  *   A [16 r][32 k] = weights    B [16 k/2][16 c][2] = a tile         C [16 r][16 c]
@@ -31,7 +31,10 @@
 #define TILE_A_ONE 6 /* 1 x 64 bytes */
 #define TILE_C_ONE 7 /* 1 x 64 bytes */
 
-enum { CHUNK = 1024 /* bytes of 32 columns of 16 rows */ };
+enum {
+    CHUNK = 1024, /* bytes of 32 columns of 16 rows */
+    FEW = 6       /* columns up to which their rows cost less than the weights' */
+};
 
 static const ig__tile_shapes shapes = {
     .palette = 1,
@@ -157,25 +160,50 @@ static void four_tiles(float *out, const char *w, const char *x, int64_t k, char
     STORE_SUMS(3, out + 768, 16);
 }
 
-/* One column x [K]. F16 weights pass through `room`, a chunk at a time. */
+/* 32 columns of weights as bf16 pairs: where they lie, or converted to `room`. */
+IG_INLINE const char *read_chunk(char *room, const char *group, int64_t i,
+                                 const bool is_f16)
+{
+    if (!is_f16)
+        return group + i;
+    char *y = room + i % (4 * CHUNK); /* the one before may still be read */
+    IG_UNROLL
+    for (int j = 0; j < 16; j++)
+        _mm512_store_si512(y + 64 * j, read_line(group + i + 64 * j, true));
+    return y;
+}
+
+/* One column x [K]. */
 IG_INLINE void one_column(float *out, const char *group, const char *x, int64_t k,
                           char *room, const bool is_f16)
 {
     _tile_zero(TILE_C_ONE);
     for (int64_t i = 0; i < 32 * k; i += CHUNK) {
-        const char *w = group + i;
-        if (is_f16) {
-            w = room + i % (4 * CHUNK);
-            IG_UNROLL
-            for (int j = 0; j < 16; j++)
-                _mm512_store_si512(room + i % (4 * CHUNK) + 64 * j,
-                                   read_line(group + i + 64 * j, true));
-        }
+        const char *w = read_chunk(room, group, i, is_f16);
         _tile_loadd(TILE_A_ONE, x + i / 16, 64);
         _tile_loadd(TILE_B, w, 64);
         _tile_dpbf16ps(TILE_C_ONE, TILE_A_ONE, TILE_B);
     }
     _tile_stored(TILE_C_ONE, out, 64);
+}
+
+/* n <= FEW columns. rows: [16][K] bf16, the first n are filled; the sums of the others are
+ * dropped. */
+IG_INLINE void few_columns(float *out, const char *group, const char *tile, int64_t n,
+                           int64_t k, char *room, char *rows, const bool is_f16)
+{
+    for (int64_t c = 0; c < n; c++)
+        for (int64_t p = 0; p < k / 2; p++)
+            memcpy(rows + 2 * k * c + 4 * p, tile + 4 * (n * p + c), 4);
+    _tile_zero(0);
+    for (int64_t i = 0; i < 32 * k; i += CHUNK) {
+        const char *w = read_chunk(room, group, i, is_f16);
+        _tile_loadd(TILE_A, rows + i / 16, 2 * k);
+        _tile_loadd(TILE_B, w, 64);
+        _tile_dpbf16ps(0, TILE_A, TILE_B);
+    }
+    _tile_stored(0, room, 64);
+    memcpy(out, room, (size_t)n * 64);
 }
 
 /* out = w * x^T for one group of 16 rows.
@@ -191,6 +219,10 @@ IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, 
     ig__ensure_shapes(&shapes);
     if (n == 1) {
         one_column(out, group, tile, k, room, is_f16);
+        return;
+    }
+    if (n <= FEW) {
+        few_columns(out, group, tile, n, k, room, filled, is_f16);
         return;
     }
     transpose_group(w, group, k, is_f16);
