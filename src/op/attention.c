@@ -90,8 +90,8 @@ const ig__op ig__op_attention = {.name = "attention",
 
 static char *page_of(const ig__cache *cache, int64_t layer, int64_t head, int32_t page)
 {
-    return cache->layers[layer] + (size_t)head * cache->head_stride +
-           (size_t)page * cache->page_bytes;
+    return cache->layers[layer] + (size_t)head * cache->page_bytes +
+           (size_t)page * cache->page_stride;
 }
 
 void ig__cache_put(const ig__step_args *s, int64_t layer, int64_t head, int64_t row,
@@ -229,7 +229,7 @@ static bool run_span(const ig__step_args *s, const ig__attend_unit *u, int64_t h
         .width = cache->width,
         .pages = page_of(cache, a->layer, head, 0),
         .table = u->table,
-        .page_stride = cache->page_bytes,
+        .page_stride = cache->page_stride,
         .begin = begin,
         .end = end,
         .m = m,
