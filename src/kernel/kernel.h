@@ -9,7 +9,7 @@
  * computes each output element by one fixed sequence of operations: wide and narrow
  * variants of a kernel differ in what runs side by side, never in the order of one
  * element's sums. Tables of different instruction sets may differ in the last bits ("amx"
- * gives the bits of "avx512").
+ * gives the bits of "avx512" but for products with BF16 activations).
  *
  * Weights are packed in groups of 16 rows (the lanes of a zmm register); docs/packing.md
  * has the pictures. Activations are packed in tiles of at most 16 columns (tokens).
