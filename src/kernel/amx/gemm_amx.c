@@ -6,13 +6,16 @@
  *
  *   A [16 c][32 k]  x  B [8 k/4][16 r][4]  ->  C [16 c][16 r] i32, exact
  *
- * The sums go through memory to vector registers, where they are scaled and added by the
- * very sequence of gemm_q8.inc, so that every bit is the same. Tiles and vectors overlap:
- * the sums of block b + AHEAD are under way while those of block b are scaled.
+ * and so, with two terms, for each. The sums go through memory to vector registers, where
+ * they are scaled and added by the very sequence of gemm_q8.inc, so that every bit is the
+ * same. Products, stores and vectors overlap: a step loads the operands of block b + 2,
+ * stores the sums of b + 1, multiplies b + 2 and scales b. In another order it is slower:
+ * stores that wait for their product fill the scheduler, and vectors behind them wait too.
  *
  *     block      0   1   2   3  ..
- *     tiles     [0] [1] [2] [3]           C into ring[b % RING]
- *     vectors           [0] [1] [2]       from ring[b % RING]
+ *     multiply  [0] [1] [2] [3]
+ *     store         [0] [1] [2]           into ring[b % RING]
+ *     vectors           [0] [1]           from ring[b % RING]
  *
  * Tiles pay from 16 columns on (32 where a block has two sums): fewer go to the avx512
  * product. Behind whole tiles a partial one of 9 or more columns is read as if it had 16:
@@ -20,30 +23,36 @@
  */
 #include "kernel/amx/amx_int.h"
 
-enum { LEAST_REST = 9, AHEAD = 3, RING = 4 };
+enum { LEAST_REST = 9, RING = 2 };
 
 /* Tile registers: constants of the instructions. */
-#define TILE_C  0 /* 16 x 64 bytes: [16 c][16 r] i32 */
-#define TILE_C2 1 /* the second half's */
-#define TILE_A  2 /* 16 x 32 bytes: [16 c][32 k] i8 */
-#define TILE_B  3 /* 8 x 64 bytes: [8 k/4][16 r][4] i8 */
-#define TILE_A2 4 /* 16 x 16 bytes: half a block of 32 */
-#define TILE_B2 5 /* 4 x 64 bytes */
+#define TILE_C0 0 /* 16 x 64 bytes: [16 c][16 r] i32 */
+#define TILE_C1 1
+#define TILE_C2 2
+#define TILE_C3 3
+#define TILE_A0 4 /* 16 x 32 bytes: [16 c][32 k] i8, of hi */
+#define TILE_A1 5 /* of lo */
+#define TILE_B0 6 /* 8 x 64 bytes: [8 k/4][16 r][4] i8 */
+#define TILE_B1 7 /* the second half's */
 
 static const ig__tile_shapes shapes = {
     .palette = 1,
-    .row_bytes = {[TILE_C] = 64,
+    .row_bytes = {[TILE_C0] = 64,
+                  [TILE_C1] = 64,
                   [TILE_C2] = 64,
-                  [TILE_A] = 32,
-                  [TILE_B] = 64,
-                  [TILE_A2] = 16,
-                  [TILE_B2] = 64},
-    .rows = {[TILE_C] = 16,
+                  [TILE_C3] = 64,
+                  [TILE_A0] = 32,
+                  [TILE_A1] = 32,
+                  [TILE_B0] = 64,
+                  [TILE_B1] = 64},
+    .rows = {[TILE_C0] = 16,
+             [TILE_C1] = 16,
              [TILE_C2] = 16,
-             [TILE_A] = 16,
-             [TILE_B] = 8,
-             [TILE_A2] = 16,
-             [TILE_B2] = 4},
+             [TILE_C3] = 16,
+             [TILE_A0] = 16,
+             [TILE_A1] = 16,
+             [TILE_B0] = 8,
+             [TILE_B1] = 8},
 };
 
 void ig__amx_thread_init(void)
@@ -51,45 +60,72 @@ void ig__amx_thread_init(void)
     _tile_loadconfig(&shapes);
 }
 
-/* isum [sums][16 c][16 r] of a block: w [8][64] i8, q [16][32] i8 */
-IG_INLINE void block_sums(int32_t *isum, const uint8_t *w, const int8_t *q, const int sums)
+/* A block's operands to tiles: w [8 or 12][64] i8, q [16][terms][32] i8 */
+IG_INLINE void load_block(const uint8_t *w, const int8_t *q, const int terms,
+                          const int sums)
 {
-    if (sums == 1) {
-        _tile_loadd(TILE_A, q, 32);
-        _tile_loadd(TILE_B, w, 64);
-        _tile_zero(TILE_C);
-        _tile_dpbssd(TILE_C, TILE_A, TILE_B);
-        _tile_stored(TILE_C, isum, 64);
-    } else {
-        _tile_loadd(TILE_A2, q, 32);
-        _tile_loadd(TILE_B2, w, 64);
-        _tile_zero(TILE_C);
-        _tile_dpbssd(TILE_C, TILE_A2, TILE_B2);
-        _tile_stored(TILE_C, isum, 64);
-        _tile_loadd(TILE_A2, q + 16, 32);
-        _tile_loadd(TILE_B2, w + 256, 64);
-        _tile_zero(TILE_C2);
-        _tile_dpbssd(TILE_C2, TILE_A2, TILE_B2);
-        _tile_stored(TILE_C2, isum + 256, 64);
+    _tile_loadd(TILE_A0, q, 32 * terms);
+    if (terms == 2)
+        _tile_loadd(TILE_A1, q + 32, 32 * terms);
+    _tile_loadd(TILE_B0, w, 64);
+    if (sums == 2)
+        _tile_loadd(TILE_B1, w + 256, 64);
+}
+
+IG_INLINE void multiply_block(const int terms, const int sums)
+{
+    _tile_zero(TILE_C0);
+    _tile_dpbssd(TILE_C0, TILE_A0, TILE_B0);
+    if (terms == 2) {
+        _tile_zero(TILE_C1);
+        _tile_dpbssd(TILE_C1, TILE_A1, TILE_B0);
     }
+    if (sums == 2) {
+        _tile_zero(TILE_C2);
+        _tile_dpbssd(TILE_C2, TILE_A0, TILE_B1);
+    }
+    if (sums == 2 && terms == 2) {
+        _tile_zero(TILE_C3);
+        _tile_dpbssd(TILE_C3, TILE_A1, TILE_B1);
+    }
+}
+
+/* isum [sums][terms][16 c][16 r] */
+IG_INLINE void store_block(int32_t *isum, const int terms, const int sums)
+{
+    _tile_stored(TILE_C0, isum, 64);
+    if (terms == 2)
+        _tile_stored(TILE_C1, isum + 256, 64);
+    if (sums == 2)
+        _tile_stored(TILE_C2, isum + 256 * terms, 64);
+    if (sums == 2 && terms == 2)
+        _tile_stored(TILE_C3, isum + 768, 64);
+}
+
+/* 16 sums as floats; of two terms, 256 * hi + lo. isum [terms][16 c][16 r] */
+IG_INLINE __m512 floats_of(const int32_t *isum, const int terms)
+{
+    __m512i sum = _mm512_load_si512(isum);
+    if (terms == 2)
+        sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 8), _mm512_load_si512(isum + 256));
+    return _mm512_cvtepi32_ps(sum);
 }
 
 /* acc [16] += the block's sums, scaled: s [sums + has_min][16] f32, scale and sum [16] */
 IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
-                          const float *scale, const float *sum, const int sums,
-                          const int has_min)
+                          const float *scale, const float *sum, const int terms,
+                          const int sums, const int has_min)
 {
     const __m512 s0 = _mm512_load_ps(s);
     const __m512 s1 = sums == 2 || has_min ? _mm512_load_ps(s + 64) : s0;
     IG_UNROLL
     for (int c = 0; c < 16; c++) {
         const __m512 x = _mm512_set1_ps(scale[c]);
-        acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(isum + 16 * c)),
-                                 _mm512_mul_ps(s0, x), acc[c]);
+        acc[c] =
+            _mm512_fmadd_ps(floats_of(isum + 16 * c, terms), _mm512_mul_ps(s0, x), acc[c]);
         if (sums == 2)
-            acc[c] =
-                _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(isum + 256 + 16 * c)),
-                                _mm512_mul_ps(s1, x), acc[c]);
+            acc[c] = _mm512_fmadd_ps(floats_of(isum + 256 * terms + 16 * c, terms),
+                                     _mm512_mul_ps(s1, x), acc[c]);
         if (has_min)
             acc[c] = _mm512_fmadd_ps(s1, _mm512_set1_ps(sum[c]), acc[c]);
     }
@@ -97,24 +133,29 @@ IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
 
 /* out [n][16] of a tile of n columns. w: the expanded group; ring: RING sums */
 IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t n,
-                        int64_t nb, int32_t *ring, const int sums, const int has_min)
+                        int64_t nb, int32_t *ring, const int terms, const int sums,
+                        const int has_min)
 {
-    const ig__q8_tile t = ig__q8_tile_at(acts, n, nb, 1);
-    const int64_t stride = 512 + 64 * (sums + has_min);
-    const int64_t one = 256 * sums;
+    const ig__q8_tile t = ig__q8_tile_at(acts, n, nb, terms);
+    const int64_t bytes = IG_AMX_WEIGHT_BYTES(sums), stride = bytes + 64 * (sums + has_min);
+    const int64_t one = 256 * sums * terms, row = 32 * terms * n;
     __m512 acc[16];
     IG_UNROLL
     for (int c = 0; c < 16; c++)
         acc[c] = _mm512_setzero_ps();
-    for (int64_t b = 0; b < AHEAD && b < nb; b++)
-        block_sums(ring + one * b, w + stride * b, t.q + 32 * n * b, sums);
-    for (int64_t b = 0; b < nb; b++) {
-        const int64_t next = b + AHEAD;
-        if (next < nb)
-            block_sums(ring + one * (next % RING), w + stride * next, t.q + 32 * n * next,
-                       sums);
-        scale_sums(acc, ring + one * (b % RING), w + stride * b + 512, t.scale + n * b,
-                   t.sum + n * b, sums, has_min);
+    load_block(w, t.q, terms, sums);
+    multiply_block(terms, sums);
+    for (int64_t b = -1; b < nb; b++) {
+        const bool has_next = b + 2 < nb;
+        if (has_next)
+            load_block(w + stride * (b + 2), t.q + row * (b + 2), terms, sums);
+        if (b + 1 < nb)
+            store_block(ring + one * ((b + 1) % RING), terms, sums);
+        if (has_next)
+            multiply_block(terms, sums);
+        if (b >= 0)
+            scale_sums(acc, ring + one * (b % RING), w + stride * b + bytes,
+                       t.scale + n * b, t.sum + n * b, terms, sums, has_min);
     }
     IG_UNROLL
     for (int c = 0; c < 16; c++)
@@ -130,22 +171,25 @@ typedef struct kind {
 } kind;
 
 /* May a partial tile be read as 16 columns: do the last block's end inside its bytes? */
-static bool is_readable(int64_t n, int64_t nb)
+static bool is_readable(int64_t n, int64_t nb, int terms)
 {
-    return n >= LEAST_REST && (nb - 1) * n * 32 + 512 <= nb * n * 48;
+    return n >= LEAST_REST &&
+           ((nb - 1) * n + 16) * 32 * terms <= nb * n * (16 + 32 * terms);
 }
 
 /* out = w * x^T for one group of 16 rows.
- *   out [n][16] f32   group: packed   acts: Q8 tiles of K values, n columns
- *   scratch: RING sums, at most 8 KiB of them, then the expanded group, at most 20*K bytes */
+ *   out [n][16] f32   group: packed   acts: Q8 or Q8X2 tiles of K values, n columns
+ *   scratch: RING sums, at most 8 KiB of them, then the expanded group, at most 28*K bytes */
 IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch, kind type, const int sums, const int has_min)
+                    void *scratch, kind type, const int terms, const int sums,
+                    const int has_min)
 {
     const int64_t nb = k / IG_QBLOCK;
-    const size_t tile_bytes = ig__tile_bytes(IG_ACTS_Q8, k, IG_TILE);
+    const size_t tile_bytes =
+        ig__tile_bytes(terms == 2 ? IG_ACTS_Q8X2 : IG_ACTS_Q8, k, IG_TILE);
     const char *tile = acts;
     int32_t *ring = scratch;
-    uint8_t *w = (uint8_t *)scratch + RING * 1024 * sums;
+    uint8_t *w = (uint8_t *)scratch + RING * 1024 * sums * terms;
     if (n < IG_TILE * sums) {
         type.few(out, group, acts, n, k, scratch);
         return;
@@ -154,9 +198,9 @@ IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, 
     type.expand(w, group, k);
     int64_t c = 0;
     for (; c + IG_TILE <= n; c += IG_TILE, tile += tile_bytes)
-        one_tile(out + 16 * c, w, tile, IG_TILE, nb, ring, sums, has_min);
-    if (is_readable(n - c, nb))
-        one_tile(out + 16 * c, w, tile, n - c, nb, ring, sums, has_min);
+        one_tile(out + 16 * c, w, tile, IG_TILE, nb, ring, terms, sums, has_min);
+    if (is_readable(n - c, nb, terms))
+        one_tile(out + 16 * c, w, tile, n - c, nb, ring, terms, sums, has_min);
     else if (c < n)
         type.few(out + 16 * c, group, tile, n - c, k, scratch);
 }
@@ -165,13 +209,37 @@ IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, 
 static void one_sum(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                     void *scratch, kind type)
 {
-    gemm(out, group, acts, n, k, scratch, type, 1, 0);
+    gemm(out, group, acts, n, k, scratch, type, 1, 1, 0);
+}
+
+static void one_sum_x2(float *out, const void *group, const void *acts, int64_t n,
+                       int64_t k, void *scratch, kind type)
+{
+    gemm(out, group, acts, n, k, scratch, type, 2, 1, 0);
 }
 
 static void one_sum_and_min(float *out, const void *group, const void *acts, int64_t n,
                             int64_t k, void *scratch, kind type)
 {
-    gemm(out, group, acts, n, k, scratch, type, 1, 1);
+    gemm(out, group, acts, n, k, scratch, type, 1, 1, 1);
+}
+
+static void one_sum_and_min_x2(float *out, const void *group, const void *acts, int64_t n,
+                               int64_t k, void *scratch, kind type)
+{
+    gemm(out, group, acts, n, k, scratch, type, 2, 1, 1);
+}
+
+static void two_sums(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                     void *scratch, kind type)
+{
+    gemm(out, group, acts, n, k, scratch, type, 1, 2, 0);
+}
+
+static void two_sums_x2(float *out, const void *group, const void *acts, int64_t n,
+                        int64_t k, void *scratch, kind type)
+{
+    gemm(out, group, acts, n, k, scratch, type, 2, 2, 0);
 }
 
 static void q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
@@ -181,11 +249,25 @@ static void q4_0(float *out, const void *group, const void *acts, int64_t n, int
             (kind){ig__avx512_expand_q4_0, ig__avx512_gemm_q4_0});
 }
 
+static void x2_q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                    void *scratch)
+{
+    one_sum_x2(out, group, acts, n, k, scratch,
+               (kind){ig__avx512_expand_q4_0, ig__avx512_gemm_x2_q4_0});
+}
+
 static void q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                  void *scratch)
 {
     one_sum(out, group, acts, n, k, scratch,
             (kind){ig__avx512_expand_q5_0, ig__avx512_gemm_q5_0});
+}
+
+static void x2_q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                    void *scratch)
+{
+    one_sum_x2(out, group, acts, n, k, scratch,
+               (kind){ig__avx512_expand_q5_0, ig__avx512_gemm_x2_q5_0});
 }
 
 static void q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
@@ -195,11 +277,25 @@ static void q8_0(float *out, const void *group, const void *acts, int64_t n, int
             (kind){ig__avx512_expand_q8_0, ig__avx512_gemm_q8_0});
 }
 
+static void x2_q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                    void *scratch)
+{
+    one_sum_x2(out, group, acts, n, k, scratch,
+               (kind){ig__avx512_expand_q8_0, ig__avx512_gemm_x2_q8_0});
+}
+
 static void q4_1(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                  void *scratch)
 {
     one_sum_and_min(out, group, acts, n, k, scratch,
                     (kind){ig__avx512_expand_q4_1, ig__avx512_gemm_q4_1});
+}
+
+static void x2_q4_1(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                    void *scratch)
+{
+    one_sum_and_min_x2(out, group, acts, n, k, scratch,
+                       (kind){ig__avx512_expand_q4_1, ig__avx512_gemm_x2_q4_1});
 }
 
 static void q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
@@ -209,11 +305,25 @@ static void q4_k(float *out, const void *group, const void *acts, int64_t n, int
                     (kind){ig__avx512_expand_q4_k, ig__avx512_gemm_q4_k});
 }
 
+static void x2_q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                    void *scratch)
+{
+    one_sum_and_min_x2(out, group, acts, n, k, scratch,
+                       (kind){ig__avx512_expand_q4_k, ig__avx512_gemm_x2_q4_k});
+}
+
 static void q6_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                  void *scratch)
 {
-    gemm(out, group, acts, n, k, scratch,
-         (kind){ig__avx512_expand_q6_k, ig__avx512_gemm_q6_k}, 2, 0);
+    two_sums(out, group, acts, n, k, scratch,
+             (kind){ig__avx512_expand_q6_k, ig__avx512_gemm_q6_k});
+}
+
+static void x2_q6_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                    void *scratch)
+{
+    two_sums_x2(out, group, acts, n, k, scratch,
+                (kind){ig__avx512_expand_q6_k, ig__avx512_gemm_x2_q6_k});
 }
 
 void ig__gemm_kernels_amx(ig__kernels *table)
@@ -224,4 +334,10 @@ void ig__gemm_kernels_amx(ig__kernels *table)
     table->gemm[IG_ACTS_Q8][IG_DTYPE_Q8_0] = q8_0;
     table->gemm[IG_ACTS_Q8][IG_DTYPE_Q4_K] = q4_k;
     table->gemm[IG_ACTS_Q8][IG_DTYPE_Q6_K] = q6_k;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_0] = x2_q4_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_1] = x2_q4_1;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q5_0] = x2_q5_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q8_0] = x2_q8_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_K] = x2_q4_k;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q6_K] = x2_q6_k;
 }

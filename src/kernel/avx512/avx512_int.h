@@ -41,7 +41,10 @@ IG_AVX512_GEMM(ig__avx512_gemm_x2_q8_0);
 IG_AVX512_GEMM(ig__avx512_gemm_x2_q4_k);
 IG_AVX512_GEMM(ig__avx512_gemm_x2_q6_k);
 
-/* A group as bytes and f32 scales: see gemm_q8.inc. */
+/* A group for the AMX tiles, in blocks of 32 columns: 8 lines of 64 signed bytes, then the
+ * scales (see gemm_q8.inc). With two sums 4 lines of zeros lie between the halves: lines 0
+ * .. 7 and 4 .. 11 are each a block with the other half struck out. */
+#define IG_AMX_WEIGHT_BYTES(sums) ((sums) == 2 ? 768 : 512)
 void ig__avx512_expand_q4_0(void *y, const void *group, int64_t k);
 void ig__avx512_expand_q4_1(void *y, const void *group, int64_t k);
 void ig__avx512_expand_q5_0(void *y, const void *group, int64_t k);
