@@ -352,6 +352,51 @@ static void test_whole_numbers_are_exact(void **state)
     }
 }
 
+/* Three values a column: 127, and two of whole 256ths, at any place of the same block, so
+ * that its scale is 1/256 and both terms count. Below 2^24 256ths every table is exact. */
+static void test_second_terms_are_exact(void **state)
+{
+    (void)state;
+    static const int counts[] = {1, 3, 16, 19, 48};
+    static float out[MAX_N * IG_GROUP];
+    const int64_t k = 256;
+    uint64_t seed = 11;
+    float w[256];
+    for (int i = 0; i < N_WEIGHT_TYPES * 5; i++) {
+        uint8_t *rows = whole_rows(weight_types[i / 5], k, -1, &seed);
+        operands o = operands_of_rows(weight_types[i / 5], k, rows);
+        const int64_t n = counts[i % 5];
+        memset(o.x, 0, (size_t)(n * k) * sizeof(float));
+        for (int64_t c = 0; c < n; c++) {
+            float *block = o.x + c * k + (random_u32(&seed) >> 24) % 8 * IG_QBLOCK;
+            for (int j = 0; j < 2; j++) {
+                int units = (int)(random_u32(&seed) >> 16) % 32001 - 16000;
+                units += (units & 255) == 128; /* a lo of 128 would be clamped */
+                block[(random_u32(&seed) >> 24) % IG_QBLOCK] = (float)units / 256.0f;
+            }
+            block[(random_u32(&seed) >> 24) % IG_QBLOCK] = c % 2 ? 127.0f : -127.0f;
+        }
+        for (int t = 0; t < n_tables; t++) {
+            if (!tables[t]->gemm[IG_ACTS_Q8X2][o.dtype])
+                continue;
+            multiply(out, tables[t], IG_ACTS_Q8X2, &o, o.x, n);
+            for (int64_t r = 0; r < IG_GROUP; r++) {
+                ig__unpack_row_ref(w, o.dtype, o.group, r, k);
+                for (int64_t c = 0; c < n; c++) {
+                    double sum = 0.0;
+                    for (int64_t j = 0; j < k; j++)
+                        sum += (double)w[j] * (double)o.x[c * k + j];
+                    if ((double)out[c * IG_GROUP + r] != sum)
+                        fail_at(tables[t], IG_ACTS_Q8X2, &o, n, c, r,
+                                (double)out[c * IG_GROUP + r], sum);
+                }
+            }
+        }
+        operands_fini(&o);
+        free(rows);
+    }
+}
+
 static void test_zero_columns_give_zero(void **state)
 {
     (void)state;
@@ -396,7 +441,7 @@ static void test_not_finite_is_not_lost(void **state)
                         assert_false(isfinite(out[j]));
                     else
                         assert_memory_equal(&out[j], &clean[j], sizeof *out);
-                    if (j / IG_GROUP == spoilt && (format == IG_ACTS_Q8 || i % 3 == 0))
+                    if (j / IG_GROUP == spoilt && (format <= IG_ACTS_Q8X2 || i % 3 == 0))
                         assert_true(isnan(out[j]));
                 }
             }
@@ -494,6 +539,46 @@ static void test_quantising(void **state)
     assert_true(sum[0] == scale[0] * (float)(halves[0] + halves[1]) && sum[1] == 0.0f);
 }
 
+/* What kernel.h says of a Q8X2 tile, on one column: hi is Q8's, both terms together lie
+ * within half a unit of x (one and a half where lo is clamped), sums are theirs. */
+static void test_quantising_twice(void **state)
+{
+    (void)state;
+    const int64_t k = 256, nb = k / IG_QBLOCK;
+    uint64_t seed = 12;
+    float x[256];
+    uint8_t once[8 * 48], twice[8 * 88];
+    for (int round = 0; round < 200; round++) {
+        for (int i = 0; i < k; i++)
+            x[i] = ldexpf(random_f32(&seed), i / IG_QBLOCK - 4);
+        tables[0]->pack_acts[IG_ACTS_Q8](once, x, 0, 1, k);
+        tables[0]->pack_acts[IG_ACTS_Q8X2](twice, x, 0, 1, k);
+        for (int64_t b = 0; b < nb; b++) {
+            const int8_t *q1 = (const int8_t *)once + 32 * b;
+            const int8_t *hi = (const int8_t *)twice + 64 * b, *lo = hi + 32;
+            float scale1, scale, sum;
+            int32_t isum[4], wanted[4] = {0};
+            memcpy(&scale1, once + 32 * nb + 4 * b, 4);
+            memcpy(&scale, twice + 64 * nb + 4 * b, 4);
+            memcpy(&sum, twice + 68 * nb + 4 * b, 4);
+            memcpy(isum, twice + 72 * nb + 16 * b, 16);
+            assert_true(scale == scale1 / 256.0f);
+            for (int i = 0; i < IG_QBLOCK; i++) {
+                assert_int_equal(hi[i], q1[i]);
+                assert_in_range(lo[i] + 127, 0, 254);
+                const double units = (double)x[b * IG_QBLOCK + i] / (double)scale;
+                const double bound = abs(lo[i]) == 127 ? 1.51 : 0.51;
+                assert_true(fabs(units - (256 * hi[i] + lo[i])) <= bound);
+                wanted[i / 16] += hi[i];
+                wanted[2 + i / 16] += lo[i];
+            }
+            assert_memory_equal(isum, wanted, sizeof isum);
+            assert_true(sum == scale * (float)(256 * (wanted[0] + wanted[1]) + wanted[2] +
+                                               wanted[3]));
+        }
+    }
+}
+
 /* Tables that promise each other's bits. */
 static void test_twins_agree(void **state)
 {
@@ -561,8 +646,10 @@ int main(void)
         cmocka_unit_test(test_pick),
         cmocka_unit_test(test_tables_are_whole),
         cmocka_unit_test(test_quantising),
+        cmocka_unit_test(test_quantising_twice),
         cmocka_unit_test(test_activations_are_the_same_bytes),
         cmocka_unit_test(test_whole_numbers_are_exact),
+        cmocka_unit_test(test_second_terms_are_exact),
         cmocka_unit_test(test_zero_columns_give_zero),
         cmocka_unit_test(test_not_finite_is_not_lost),
         cmocka_unit_test(test_twins_agree),
