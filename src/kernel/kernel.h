@@ -239,7 +239,7 @@ typedef struct ig__kernels {
 
 /* Room for one group expanded to f32 (the widest form), and a whole result tile. */
 #define IG_GEMM_SCRATCH(k) ((size_t)(k)*64 + 4096)
-/* Room for the scores and the queries of R rows. */
+/* Room for the scores of R rows and a panel of keys or values as f32. */
 #define IG_ATTEND_SCRATCH(r, w)                                                            \
     ((size_t)(r) * (IG_KEY_BLOCK * 4 + (size_t)(w)*4 + 256) + 65536)
 
