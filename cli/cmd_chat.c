@@ -271,15 +271,23 @@ static bool is_blank(const char *text)
     return text[strspn(text, " \t\r\n")] == 0;
 }
 
+/* Ctrl-C while typing. */
+static void drop_line(const chat *c)
+{
+    interrupt_clear();
+    if (terminal_is_interactive(c->terminal)) {
+        report_print(c->out, "\n");
+        report_flush(c->out);
+    }
+}
+
 static void converse(chat *c)
 {
     while (!c->quit) {
         char *line;
         input_got got = terminal_line(&line, c->terminal, "> ");
         if (got == INPUT_INTERRUPTED && terminal_is_interactive(c->terminal)) {
-            interrupt_clear();
-            report_print(c->out, "\n");
-            report_flush(c->out);
+            drop_line(c);
             continue;
         }
         if (got != INPUT_LINE)
@@ -290,9 +298,10 @@ static void converse(chat *c)
             obey(c, line, n_name);
         } else {
             got = collect(c, &message, line);
-            if (got != INPUT_INTERRUPTED && message.text && !is_blank(message.text))
+            if (got == INPUT_INTERRUPTED)
+                drop_line(c);
+            else if (message.text && !is_blank(message.text))
                 say(c, message.text);
-            interrupt_clear();
         }
         input_free(&message);
         free(line);

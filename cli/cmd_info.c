@@ -110,14 +110,22 @@ static json_t *tensor_json(const ig_file_tensor *t)
                      (json_int_t)t->offset, "bytes", (json_int_t)t->bytes);
 }
 
-/* Keys are a file's own: one that is not UTF-8 is left out. */
+/* A value's text is JSON where it is one number, word or string; else (arrays, bytes that
+ * are not UTF-8) it stays text. */
+static json_t *value_json(const char *text, size_t n)
+{
+    json_t *value = json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    return value ? value : report_json_text(text, n);
+}
+
+/* Keys are the file's own: one that is not UTF-8 is left out. */
 static json_t *metadata_json(const ig_file *file)
 {
     json_t *object = json_object();
     for (int64_t i = 0; object && i < ig_file_n_keys(file); i++) {
         size_t n;
         char *text = value_text(file, i, &n);
-        json_t *value = text ? report_json_text(text, n) : NULL;
+        json_t *value = text ? value_json(text, n) : NULL;
         free(text);
         if (!value) {
             json_decref(object);

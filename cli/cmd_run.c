@@ -153,6 +153,10 @@ static int answer_prompt(report *out, const run_opts *o, const char *path, const
     int code = session_open(&s, "run", path, &o->session);
     if (code == EXIT_OK)
         code = encode(&a, &s, o, in);
+    if (code == EXIT_OK && a.prompt.n == 0) { /* bytes that the vocabulary does not know */
+        report_note("run: nothing to evaluate");
+        goto done;
+    }
     if (code == EXIT_OK)
         code = session_sampler(&sampler, &s, &o->draw, 0);
     if (code == EXIT_OK) {
@@ -169,6 +173,7 @@ static int answer_prompt(report *out, const run_opts *o, const char *path, const
             tell_logprobs(&a);
         tell_timings(&a, &s);
     }
+done:
     answer_free(&a);
     ig_sampler_destroy(sampler);
     session_close(&s);

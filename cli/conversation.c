@@ -40,11 +40,10 @@ bool conversation_set_system(conversation *c, const char *text)
                                             new_message("system", text, strlen(text)));
 }
 
-bool conversation_clear(conversation *c)
+void conversation_clear(conversation *c)
 {
     while (json_array_size(c->messages) > (conversation_system(c) ? 1u : 0u))
         json_array_remove(c->messages, json_array_size(c->messages) - 1);
-    return true;
 }
 
 bool conversation_drop(conversation *c, const char *role)

@@ -27,7 +27,7 @@ void conversation_fini(conversation *c);
 /* All return false only when there is no memory. Text that is not UTF-8 is mended. */
 bool conversation_add(conversation *c, const char *role, const char *text, size_t n);
 bool conversation_set_system(conversation *c, const char *text); /* "": none */
-bool conversation_clear(conversation *c); /* keeps the system message */
+void conversation_clear(conversation *c); /* keeps the system message */
 
 const char *conversation_system(const conversation *c); /* NULL: none */
 /* Take the last message away if it has this role. */

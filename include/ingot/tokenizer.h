@@ -21,8 +21,8 @@ typedef struct ig_ids {
 
 typedef struct ig_tokenize_opts {
     bool plain;       /* do not recognise control tokens written in the text */
-    bool add_special; /* put the special tokens (BOS, EOS) that the file asks for around it
-                       */
+    bool add_special; /* put the special tokens (BOS, EOS) that the file asks for around it;
+                         no BOS before a text that begins with its control token */
 } ig_tokenize_opts;
 
 /* Open only the vocabulary of a GGUF file (a vocabulary-only file will do). */

@@ -25,6 +25,10 @@ void *ig__resize(const ig_allocator *a, void *p, size_t old_bytes, size_t new_by
 void ig__free(const ig_allocator *a, void *p);
 char *ig__strdup(const ig_allocator *a, const char *s, size_t n); /* n bytes and a 0 */
 
+/* That of a context, for the folders that know contexts by their public header only; lives as
+ * long as the context. Defined where contexts are made. */
+const ig_allocator *ig__context_allocator(const ig_context *ctx);
+
 /* False on overflow; *out is then unspecified. */
 static inline bool ig__mul(size_t *out, size_t a, size_t b)
 {

@@ -14,7 +14,8 @@
 #include "base/error.h"
 #include "infer/answer.h"
 #include "infer/logits.h"
-#include "text/tokenizer.h"
+#include "infer/model_int.h"
+#include "tensor/context.h"
 
 #include <string.h>
 
@@ -235,17 +236,16 @@ ig_status ig_generate(ig_generate_result *result_out, ig_runner *runner, ig_sequ
     if (!opts)
         opts = &defaults;
     IG_TRY(check(runner, seq, n_prompt, opts, err));
-    const ig_model *model = ig_runner_model(runner);
-    const ig_tokenizer *tokenizer = ig_model_tokenizer(model);
-    const ig_allocator *a = ig__tokenizer_allocator(tokenizer);
+    const ig_model *model = runner->model;
+    const ig_allocator *a = &model->ctx->allocator;
     const int64_t length = ig_sequence_length(seq);
     loop l = {.runner = runner,
               .seq = seq,
               .sampler = sampler,
-              .tokenizer = tokenizer,
+              .tokenizer = model->tokenizer,
               .a = a,
               .opts = opts,
-              .vocab = ig_model_get_info(model).vocab,
+              .vocab = model->info.vocab,
               .answer = {.a = a},
               .bytes = ig__buffer_init(a)};
     ig_status status = make_scratch(&l, err);

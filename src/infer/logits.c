@@ -101,7 +101,7 @@ double ig__logits_log_sum(const float *logits, int64_t vocab)
     if (!ig__logits_max(&max, &id, logits, vocab))
         return (double)max;
     if (max == -INFINITY)
-        return -INFINITY;
+        return (double)-INFINITY;
     return (double)max + log(ig__logits_exp_sum(logits, vocab, max, 1.0f, -INFINITY));
 }
 

@@ -10,7 +10,8 @@
 
 #include "base/error.h"
 #include "infer/logits.h"
-#include "text/tokenizer.h"
+#include "infer/model_int.h"
+#include "tensor/context.h"
 
 #include <string.h>
 
@@ -99,15 +100,14 @@ ig_status ig_score(double *nll_sum_out, int64_t *n_scored_out, ig_runner *runner
 {
     *nll_sum_out = 0;
     *n_scored_out = 0;
-    const ig_model *model = ig_runner_model(runner);
-    const ig_tokenizer *tokenizer = ig_model_tokenizer(model);
-    const ig_allocator *a = ig__tokenizer_allocator(tokenizer);
+    const ig_model *model = runner->model;
+    const ig_allocator *a = &model->ctx->allocator;
     const int64_t max_tokens = ig_runner_max_tokens(runner);
     const int64_t max_logits = ig_runner_max_logits(runner);
     scoring s = {.runner = runner,
                  .ids = ids,
-                 .bos = bos ? ig_tokenizer_bos(tokenizer) : -1,
-                 .vocab = ig_model_get_info(model).vocab,
+                 .bos = bos ? ig_tokenizer_bos(model->tokenizer) : -1,
+                 .vocab = model->info.vocab,
                  .most = max_tokens < max_logits ? max_tokens : max_logits};
     IG_TRY(check(runner, ids, n, context, s.vocab, err));
     if (bos && s.bos < 0)

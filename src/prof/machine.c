@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-enum { READ_PIECE = 4096, BARRIERS = 2000, ROUND_NS = 3000000 };
+enum { READ_PIECE = 4096, BARRIERS = 256, ROUND_NS = 3000000 };
 
 static const size_t stream_bytes = (size_t)1 << 30, stream_least = (size_t)1 << 26;
 

@@ -63,6 +63,11 @@ ig_status ig_context_create(ig_context **ctx_out, const ig_context_opts *opts,
     return IG_OK;
 }
 
+const ig_allocator *ig__context_allocator(const ig_context *ctx)
+{
+    return &ctx->allocator;
+}
+
 int ig_context_threads(const ig_context *ctx)
 {
     return ig__team_size(ctx->team);

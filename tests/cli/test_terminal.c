@@ -41,7 +41,7 @@ static void start(talk *t, const char *const *more)
         const int fd = open(name, O_RDWR); /* becomes the controlling terminal */
         for (int i = 0; i < 3; i++)
             dup2(fd, i);
-        setenv("TERM", "vt100", 1);
+        setenv("TERM", "xterm", 1);
         execv(IG_PROGRAM, (char **)(uintptr_t)argv);
         _exit(127);
     }
@@ -68,7 +68,12 @@ static bool wait_for(talk *t, const char *words)
         const ssize_t got = read(t->fd, t->text + t->n, sizeof t->text - 1 - t->n);
         if (got <= 0)
             return false;
-        t->n += (size_t)got;
+        const size_t end = t->n + (size_t)got;
+        for (size_t i = t->n; i < end;
+             i++) /* without the zeros of an old terminal's padding */
+            if (t->text[i])
+                t->text[t->n++] = t->text[i];
+        t->text[t->n] = 0;
     }
 }
 

@@ -13,25 +13,26 @@
 
 enum { SPAN = 256, COLUMNS = 3 };
 
-/* w [32][16] = a panel. */
+/* w [32][16] = a panel. One FMA for each value, code * d + (m or -offset * d): code * d and
+ * offset * d are exact but for Q6_K's code * (d * scale), whose fused sum is rounded once,
+ * as the product (code - 32) * (d * scale) would be. */
 IG_INLINE void floats_of_panel(ig_dtype dtype, float *w, const ig__panel *panel)
 {
     const __m256i byte = _mm256_set1_epi32(255);
-    const __m256i offset = _mm256_set1_epi32(ig__code_offset(dtype));
+    const __m256 offset = _mm256_set1_ps((float)-ig__code_offset(dtype));
     for (int l = 0; l < 8; l++)
         for (int h = 0; h < 2; h++) {
             const __m256i line = ig__load(panel->w[l] + 32 * h);
             __m256 d = _mm256_load_ps(panel->d + 8 * h);
             if (dtype == IG_DTYPE_Q6_K)
                 d = _mm256_mul_ps(d, _mm256_load_ps(panel->m[l / 4] + 8 * h));
+            const __m256 m = ig__has_min(dtype) ? _mm256_load_ps(panel->m[0] + 8 * h)
+                                                : _mm256_mul_ps(offset, d);
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++) {
                 const __m256i code = _mm256_and_si256(_mm256_srli_epi32(line, 8 * i), byte);
-                __m256 y = _mm256_cvtepi32_ps(_mm256_sub_epi32(code, offset));
-                y = _mm256_mul_ps(y, d);
-                if (ig__has_min(dtype))
-                    y = _mm256_add_ps(y, _mm256_load_ps(panel->m[0] + 8 * h));
-                _mm256_store_ps(w + (4 * l + i) * IG_GROUP + 8 * h, y);
+                _mm256_store_ps(w + (4 * l + i) * IG_GROUP + 8 * h,
+                                _mm256_fmadd_ps(_mm256_cvtepi32_ps(code), d, m));
             }
         }
 }

@@ -14,6 +14,13 @@
 /* A kernel body that is specialised by the constants it is called with. */
 #define IG_INLINE static inline __attribute__((always_inline))
 
+/* Before a loop over registers: it must vanish, or its arrays live in memory. */
+#ifdef __clang__
+#    define IG_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#    define IG_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #define IG_AVX512_GEMM(name)                                                               \
     void name(float *out, const void *group, const void *acts, int64_t n, int64_t k,       \
               void *scratch)

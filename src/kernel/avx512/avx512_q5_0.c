@@ -33,7 +33,7 @@ IG_INLINE void read_weights(__m512i w[8], const uint8_t *p, int i)
     const __m512i fifth = _mm512_loadu_si512(p + 288);
     const __m512i bit4 = _mm512_set1_epi8(16);
     ig__read_nibbles(w, p + 32);
-#pragma GCC unroll 8
+    IG_UNROLL
     for (int j = 0; j < 8; j++)
         w[j] = ig__and_or(ig__shift(fifth, 4 - j), bit4, w[j]);
 }

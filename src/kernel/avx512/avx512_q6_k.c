@@ -39,10 +39,10 @@ IG_INLINE void read_weights(__m512i w[8], const uint8_t *p, int i)
     const uint8_t *bits = p + 288 + 384 * i;
     const __m512i mask = _mm512_set1_epi8(48);
     ig__read_nibbles(w, bits);
-#pragma GCC unroll 2
+    IG_UNROLL
     for (int h = 0; h < 2; h++) {
         const __m512i upper = _mm512_loadu_si512(bits + 256 + 64 * h);
-#pragma GCC unroll 4
+        IG_UNROLL
         for (int j = 0; j < 4; j++)
             w[4 * h + j] = ig__and_or(ig__shift(upper, 4 - 2 * j), mask, w[4 * h + j]);
     }

@@ -28,7 +28,7 @@ IG_INLINE void read_scales(__m512 *s, head h, const uint8_t *p, int i)
 IG_INLINE void read_weights(__m512i w[8], const uint8_t *p, int i)
 {
     (void)i;
-#pragma GCC unroll 8
+    IG_UNROLL
     for (int j = 0; j < 8; j++)
         w[j] = _mm512_loadu_si512(p + 32 + 64 * j);
 }

@@ -10,7 +10,7 @@
 IG_INLINE void ig__read_nibbles(__m512i w[8], const uint8_t *p)
 {
     const __m512i low = _mm512_set1_epi8(15);
-#pragma GCC unroll 4
+    IG_UNROLL
     for (int j = 0; j < 4; j++) {
         const __m512i x = _mm512_loadu_si512(p + 64 * j);
         w[j] = _mm512_and_si512(x, low);
