@@ -59,7 +59,7 @@ IG_API size_t ig_file_value_text(const ig_file *file, int64_t i, char *text, siz
 IG_API int64_t ig_file_n_tensors(const ig_file *file);
 typedef struct ig_file_tensor {
     const char *name;  /* lives as long as the file */
-    const char *dtype; /* "q4_1"; the number for one that this version does not read */
+    const char *dtype; /* "q4_1"; the number for a type that is not known */
     int n_dims;
     int64_t dims[4]; /* dims[0] runs fastest, as in the file */
     uint64_t offset; /* from the start of the file */

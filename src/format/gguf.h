@@ -61,8 +61,7 @@ ig_status ig__gguf_get_f64(double *out, const ig__gguf *gguf, const char *key,
                            ig_error *err); /* finite; f32 or f64 */
 ig_status ig__gguf_get_bool(bool *out, const ig__gguf *gguf, const char *key, bool required,
                             ig_error *err);
-/* The bytes live as long as the file; a 0 stands behind them, others may stand among them.
- */
+/* The bytes live as long as the file; a 0 stands behind them, more may stand among them. */
 ig_status ig__gguf_get_string(const char **out, size_t *n_out, const ig__gguf *gguf,
                               const char *key, bool required, ig_error *err);
 /* Arrays. n_out is the element count; elements of an integer or float array are contiguous,

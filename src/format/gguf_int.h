@@ -85,8 +85,7 @@ typedef struct ig__gguf_cursor {
 /* Parse header, keys and tensor table from the cursor's place (byte 0) on. */
 ig_status ig__gguf_parse(ig__gguf_cursor *c);
 
-/* Sort the keys and tensors by name; refuse names that stand twice and overlapping tensors.
- */
+/* Sort keys and tensors by name; refuse names that stand twice, and overlapping tensors. */
 ig_status ig__gguf_index(ig__gguf *gguf, ig_error *err);
 const ig__gguf_entry *ig__gguf_find_key(const ig__gguf *gguf, const char *name);
 

@@ -35,7 +35,7 @@ enum {
     ARRAY_ALIGN_MAX = 8 /* <= the 12 bytes of an array's header */
 };
 
-/* ---- the cursor --------------------------------------------------------------------- */
+/* ---- the cursor ------------------------------------------------------------------- */
 
 static uint64_t tell(const ig__gguf_cursor *c)
 {
@@ -147,8 +147,7 @@ static ig_status check_count(const ig__gguf_cursor *c, const char *field, uint64
     return fail_left(c, field, count * bytes); /* <= in_file: no overflow */
 }
 
-/* ---- names ----------------------------------------------------------------------------
- */
+/* ---- names ------------------------------------------------------------------------ */
 
 /* Move a string down over its length field and close it with a 0. */
 static char *settle_string(char *bytes, size_t n)
@@ -206,8 +205,7 @@ static ig_status take_name(char **name_out, size_t *n_out, ig__gguf_cursor *c,
     return IG_OK;
 }
 
-/* ---- values -----------------------------------------------------------------------------
- */
+/* ---- values ----------------------------------------------------------------------- */
 
 size_t ig__gguf_type_bytes(ig__gguf_type type)
 {
@@ -334,8 +332,7 @@ static ig_status take_array(ig__gguf_entry *key, ig__gguf_cursor *c)
     return take_scalar_elements(key, c);
 }
 
-/* ---- keys -----------------------------------------------------------------------------
- */
+/* ---- keys ------------------------------------------------------------------------- */
 
 static ig_status keep_alignment(const ig__gguf_entry *key, ig__gguf_cursor *c)
 {
@@ -379,8 +376,7 @@ static ig_status take_key(ig__gguf_entry *key, ig__gguf_cursor *c, int64_t i)
     return is_alignment ? keep_alignment(key, c) : IG_OK;
 }
 
-/* ---- tensors --------------------------------------------------------------------------
- */
+/* ---- tensors ---------------------------------------------------------------------- */
 
 static ig_status take_dims(ig__gguf_tensor *t, ig__gguf_cursor *c, int64_t *elements_out)
 {
@@ -486,8 +482,7 @@ static ig_status take_tensor(ig__gguf_tensor *t, ig__gguf_cursor *c, int64_t i)
     return place_tensor(t, c, value);
 }
 
-/* ---- the file -------------------------------------------------------------------------
- */
+/* ---- the file --------------------------------------------------------------------- */
 
 static ig_status take_magic(ig__gguf_cursor *c)
 {

@@ -18,8 +18,7 @@ static const char *const type_names[IG__GGUF_TYPE_COUNT] = {
     [IG__GGUF_F64] = "f64",
 };
 
-/* ---- scalars ----------------------------------------------------------------------------
- */
+/* ---- scalars ---------------------------------------------------------------------- */
 
 /* A value as the widest of its kind: exactly one member tells. */
 typedef struct scalar {
@@ -60,8 +59,7 @@ static bool is_integer(ig__gguf_type type)
            type != IG__GGUF_F64;
 }
 
-/* ---- getters ----------------------------------------------------------------------------
- */
+/* ---- getters ---------------------------------------------------------------------- */
 
 /* The key; *key_out is NULL, without failure, if it is absent and not required. */
 static ig_status find(const ig__gguf_entry **key_out, const ig__gguf *gguf,
@@ -193,8 +191,7 @@ uint64_t ig__gguf_value_offset(const ig__gguf *gguf, const char *key)
     return k ? k->offset : 0;
 }
 
-/* ---- listings ---------------------------------------------------------------------------
- */
+/* ---- listings --------------------------------------------------------------------- */
 
 /* Text of which at most cap - 1 bytes are kept, and all are counted. */
 typedef struct line {

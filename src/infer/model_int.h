@@ -20,11 +20,11 @@ struct ig_model {
     bool exact;
 };
 
-/* ---- pages of the KV cache ------------------------------------------------------------------ *
+/* ---- pages of the KV cache -------------------------------------------------------------- *
  *
- * One pool a runner. A page holds IG_PAGE positions of all heads of all layers; pages are counted,
- * since forks share them. Layer i, head g, page p: layers[i] + g * head_stride + p * page_bytes, so that one
- * request that took its pages in order reads each head's keys as one stream.
+ * One pool a runner. A page holds IG_PAGE positions of all heads of all layers, one behind the
+ * other, so that memory is touched only as far as pages are taken; pages are counted, since
+ * forks share them.
  */
 typedef struct ig__pages {
     const ig_allocator *a;

@@ -19,11 +19,9 @@ ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *
                            .n_heads = config->n_kv_heads,
                            .width = config->head_width,
                            .page_bytes = ig__page_bytes(kv, config->head_width)};
-    size_t layer_bytes;
-    if (n_pages > INT32_MAX ||
-        !ig__mul(&p->cache.head_stride, (size_t)n_pages, p->cache.page_bytes) ||
-        !ig__mul(&layer_bytes, p->cache.head_stride, (size_t)config->n_kv_heads) ||
-        !ig__mul(&p->bytes, layer_bytes, (size_t)config->n_layers))
+    const size_t layer_bytes = p->cache.page_bytes * (size_t)config->n_kv_heads;
+    p->cache.page_stride = layer_bytes * (size_t)config->n_layers;
+    if (n_pages > INT32_MAX || !ig__mul(&p->bytes, p->cache.page_stride, (size_t)n_pages))
         return ig__fail(err, IG_ERR_LIMIT, "cache: %lld tokens are too many",
                         (long long)n_tokens);
     p->n_pages = (int32_t)n_pages;
@@ -56,10 +54,9 @@ void ig__pages_fini(ig__pages *p)
     p->memory = NULL;
 }
 
-static char *page_at(const ig__pages *p, int64_t layer, int64_t head, int32_t page)
+static char *page_at(const ig__pages *p, int32_t page)
 {
-    return p->layers[layer] + (size_t)head * p->cache.head_stride +
-           (size_t)page * p->cache.page_bytes;
+    return p->memory + (size_t)page * p->cache.page_stride;
 }
 
 int32_t ig__pages_take(ig__pages *p)
@@ -69,9 +66,7 @@ int32_t ig__pages_take(ig__pages *p)
     const int32_t page = p->free[--p->n_free];
     p->n_refs[page] = 1;
     /* positions not yet written are masked, but must be finite */
-    for (int64_t i = 0; i < p->cache.n_layers; i++)
-        for (int64_t g = 0; g < p->cache.n_heads; g++)
-            memset(page_at(p, i, g, page), 0, p->cache.page_bytes);
+    memset(page_at(p, page), 0, p->cache.page_stride);
     return page;
 }
 
@@ -86,9 +81,7 @@ int32_t ig__pages_copy(ig__pages *p, int32_t page)
     const int32_t copy = ig__pages_take(p);
     if (copy < 0)
         return -1;
-    for (int64_t i = 0; i < p->cache.n_layers; i++)
-        for (int64_t g = 0; g < p->cache.n_heads; g++)
-            memcpy(page_at(p, i, g, copy), page_at(p, i, g, page), p->cache.page_bytes);
+    memcpy(page_at(p, copy), page_at(p, page), p->cache.page_stride);
     ig__pages_drop(p, page);
     return copy;
 }

@@ -9,7 +9,7 @@
  * computes each output element by one fixed sequence of operations: wide and narrow
  * variants of a kernel differ in what runs side by side, never in the order of one
  * element's sums. Tables of different instruction sets may differ in the last bits ("amx"
- * gives the bits of "avx512").
+ * gives the bits of "avx512" but for products with BF16 activations).
  *
  * Weights are packed in groups of 16 rows (the lanes of a zmm register); docs/packing.md
  * has the pictures. Activations are packed in tiles of at most 16 columns (tokens).
@@ -73,6 +73,9 @@ size_t ig__packed_group_bytes(ig_dtype dtype, int64_t k);
  *         | isum [nb][n][2] i32: sums of q over columns 0..15 and 16..31 of the block
  *   BF16  [K/2][n][2] bf16
  *   F32   [K][n] f32
+ *   Q8X2  all tiles of x in Q8, then all tiles of what they left over, x - scale * q, in Q8
+ *         again: 15 bits of x. The default with quantised weights: 8 bits alone lose 1 % of a
+ *         product, up to 0.3 in a log-probability (docs/decisions/0002).
  *
  * Q8: scale = max|x| / 127 over the 32, q = round to nearest even of x * (127 / max|x|);
  * all 0 where max|x| < 2^-119. (From there on scale is a normal float and 127 / max|x|
@@ -80,13 +83,21 @@ size_t ig__packed_group_bytes(ig_dtype dtype, int64_t k);
  * the outputs and is reported, not lost. Every table packs the same bytes. Whole tiles have
  * the same size: tile i starts at i * ig__tile_bytes(format, k, 16).
  */
-typedef enum ig__acts { IG_ACTS_Q8, IG_ACTS_BF16, IG_ACTS_F32, IG_ACTS_COUNT } ig__acts;
+typedef enum ig__acts {
+    IG_ACTS_Q8,
+    IG_ACTS_BF16,
+    IG_ACTS_F32,
+    IG_ACTS_COUNT,
+    IG_ACTS_Q8X2 = IG_ACTS_COUNT /* two panels of Q8, one behind the other */
+} ig__acts;
 
 static inline size_t ig__tile_bytes(ig__acts format, int64_t k, int64_t n)
 {
     switch (format) {
     case IG_ACTS_Q8:
         return (size_t)(k / IG_QBLOCK * n) * (32 + 4 + 4 + 8);
+    case IG_ACTS_Q8X2:
+        return 2 * ig__tile_bytes(IG_ACTS_Q8, k, n);
     case IG_ACTS_BF16:
         return (size_t)(k * n) * 2;
     default:
@@ -165,9 +176,18 @@ typedef struct ig__kernels {
                                                 const void *acts, int64_t n, int64_t k,
                                                 void *scratch);
 
+    /* The same of Q8X2 activations: out = w * (hi + lo); hi and lo are Q8 tiles of the same
+     * columns. NULL: the caller adds two products. */
+    void (*gemm_q8x2[IG_DTYPE_COUNT])(float *out, const void *group, const void *hi,
+                                      const void *lo, int64_t n, int64_t k, void *scratch);
+
     /* Column c of a tile of n from x [K] f32. k multiple of 32. */
     void (*pack_acts[IG_ACTS_COUNT])(void *tile, const float *x, int64_t c, int64_t n,
                                      int64_t k);
+
+    /* The same for Q8X2, to the tiles hi and lo. `rest` [K] is scratch. */
+    void (*pack_q8x2)(void *hi, void *lo, const float *x, int64_t c, int64_t n, int64_t k,
+                      float *rest);
 
     /* y = row r (0..15) of a packed group as float32. y [K] */
     void (*unpack_row[IG_DTYPE_COUNT])(float *y, const void *group, int64_t r, int64_t k);

@@ -31,8 +31,9 @@ void ig__kernels_ref(ig__kernels *table)
     ig__peak_kernels_ref(table);
 }
 
-/* The table before this one, to be overridden. */
 #if defined(__x86_64__)
+
+/* A copy of the table before it, to be overridden. */
 static ig__kernels *next_table(void)
 {
     known.table[known.n] = known.table[known.n - 1];
@@ -44,14 +45,10 @@ static void fill_tables_x86(void)
     const ig__cpu cpu = ig__cpu_detect();
     if (cpu.avx2)
         ig__kernels_avx2(next_table(), &cpu);
-#    ifdef IG_KERNEL_AVX512
     if (cpu.avx512)
         ig__kernels_avx512(next_table(), &cpu);
-#    endif
-#    ifdef IG_KERNEL_AMX
     if (cpu.amx_int8)
         ig__kernels_amx(next_table(), &cpu);
-#    endif
 }
 #else
 static void fill_tables_x86(void)

@@ -90,8 +90,8 @@ const ig__op ig__op_attention = {.name = "attention",
 
 static char *page_of(const ig__cache *cache, int64_t layer, int64_t head, int32_t page)
 {
-    return cache->layers[layer] + (size_t)head * cache->head_stride +
-           (size_t)page * cache->page_bytes;
+    return cache->layers[layer] + (size_t)head * cache->page_bytes +
+           (size_t)page * cache->page_stride;
 }
 
 void ig__cache_put(const ig__step_args *s, int64_t layer, int64_t head, int64_t row,
@@ -229,7 +229,7 @@ static bool run_span(const ig__step_args *s, const ig__attend_unit *u, int64_t h
         .width = cache->width,
         .pages = page_of(cache, a->layer, head, 0),
         .table = u->table,
-        .page_stride = cache->page_bytes,
+        .page_stride = cache->page_stride,
         .begin = begin,
         .end = end,
         .m = m,
@@ -394,16 +394,17 @@ static ig_status join_pack_shape(ig__type *out, const ig__type *const *in, int n
 
 static void join_pack_run(const ig__step_args *s, int64_t begin, int64_t end)
 {
+    float *row = s->scratch;
     const int64_t last = ig__tile_row(end, s->out.rows);
     for (int64_t t = ig__tile_row(begin, s->out.rows); t < last; t++)
-        ig__pack_row(s, t, joined(s, t, s->scratch));
+        ig__pack_row(s, t, joined(s, t, row), row + s->out.width);
 }
 
 static size_t join_pack_scratch(const ig__type *const *in, int n_in, const ig__type *out,
                                 const void *attrs)
 {
     (void)n_in, (void)out, (void)attrs;
-    return (size_t)ig__type_width(in[0]) * 4;
+    return (size_t)ig__type_width(in[0]) * 8;
 }
 
 const ig__op ig__op_join_pack = {.name = "join_pack",

@@ -11,11 +11,11 @@
 enum { IG_INPUT_TOKENS, IG_INPUT_POSITIONS, IG_INPUT_LOGIT_ROWS, IG_INPUT_COUNT };
 
 /* Where the KV pages of a model's layers lie: page p of head g of layer i is at
- * layers[i] + g * head_stride + p * page_bytes. */
+ * layers[i] + g * page_bytes + p * page_stride. */
 typedef struct ig__cache {
     ig__kv kv;
     int64_t n_layers, n_heads, width; /* G, W */
-    size_t page_bytes, head_stride;
+    size_t page_bytes, page_stride;
     char *const *layers; /* [n_layers] */
 } ig__cache;
 

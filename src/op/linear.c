@@ -47,6 +47,31 @@ ig_status ig__check_product(const char *op, const ig__type *acts, const ig__type
     return IG_OK;
 }
 
+void ig__product(const ig__step_args *s, float *block, const ig__operand *w, int64_t group,
+                 int64_t column, int64_t n, void *scratch)
+{
+    const ig__operand *acts = &s->in[0];
+    const ig_dtype dtype = w->type->dtype;
+    const ig__acts format = acts->type->acts == IG_ACTS_Q8X2 ? IG_ACTS_Q8 : acts->type->acts;
+    const char *x = (const char *)acts->data + (size_t)(column / IG_TILE) *
+                                                   ig__tile_bytes(format, w->width, IG_TILE);
+    const char *rows = ig__group_at(w, group);
+    if (acts->type->acts != IG_ACTS_Q8X2) {
+        s->k->gemm[format][dtype](block, rows, x, n, w->width, scratch);
+        return;
+    }
+    const char *lo = x + ig__acts_bytes(IG_ACTS_Q8, w->width, acts->rows);
+    if (s->k->gemm_q8x2[dtype]) {
+        s->k->gemm_q8x2[dtype](block, rows, x, lo, n, w->width, scratch);
+        return;
+    }
+    float *second = scratch;
+    scratch = second + IG_TOKEN_BLOCK * IG_GROUP;
+    s->k->gemm[IG_ACTS_Q8][dtype](block, rows, x, n, w->width, scratch);
+    s->k->gemm[IG_ACTS_Q8][dtype](second, rows, lo, n, w->width, scratch);
+    s->k->add(block, block, second, n * IG_GROUP);
+}
+
 static void product_cost(ig__cost *cost, const ig__type *acts, const ig__type *w,
                          const ig__bind *bind)
 {
@@ -136,20 +161,27 @@ static ig_status pack_shape(ig__type *out, const ig__type *const *in, int n_in,
     return IG_OK;
 }
 
-void ig__pack_row(const ig__step_args *s, int64_t t, const float *x)
+void ig__pack_row(const ig__step_args *s, int64_t t, const float *x, float *rest)
 {
-    const int64_t tile = t / IG_TILE * IG_TILE, left = s->out.rows - tile;
+    const int64_t k = s->out.width, n = s->out.rows, tile = t / IG_TILE;
+    const int64_t left = n - tile * IG_TILE, in_tile = left < IG_TILE ? left : IG_TILE;
     const ig__acts format = s->out.type->acts;
-    char *at = (char *)s->out.data +
-               (size_t)(tile / IG_TILE) * ig__tile_bytes(format, s->out.width, IG_TILE);
-    s->k->pack_acts[format](at, x, t - tile, left < IG_TILE ? left : IG_TILE, s->out.width);
+    char *panel = s->out.data;
+    if (format == IG_ACTS_Q8X2) {
+        char *hi = panel + (size_t)tile * ig__tile_bytes(IG_ACTS_Q8, k, IG_TILE);
+        s->k->pack_q8x2(hi, hi + ig__acts_bytes(IG_ACTS_Q8, k, n), x, t % IG_TILE, in_tile, k,
+                        rest);
+    } else {
+        s->k->pack_acts[format](panel + (size_t)tile * ig__tile_bytes(format, k, IG_TILE), x,
+                                t % IG_TILE, in_tile, k);
+    }
 }
 
 static void pack_run(const ig__step_args *s, int64_t begin, int64_t end)
 {
     const int64_t last = ig__tile_row(end, s->out.rows);
     for (int64_t t = ig__tile_row(begin, s->out.rows); t < last; t++)
-        ig__pack_row(s, t, ig__row_f32(&s->in[0], t));
+        ig__pack_row(s, t, ig__row_f32(&s->in[0], t), s->scratch);
 }
 
 static void norm_pack_run(const ig__step_args *s, int64_t begin, int64_t end)
@@ -159,15 +191,16 @@ static void norm_pack_run(const ig__step_args *s, int64_t begin, int64_t end)
     for (int64_t t = ig__tile_row(begin, s->out.rows); t < last; t++) {
         float *x = s->scratch;
         s->k->rms_norm(x, ig__row_f32(&s->in[0], t), s->in[1].data, s->out.width, a->eps);
-        ig__pack_row(s, t, x);
+        ig__pack_row(s, t, x, x + s->out.width);
     }
 }
 
-static size_t norm_pack_scratch(const ig__type *const *in, int n_in, const ig__type *out,
-                                const void *attrs)
+/* A row, normalised, and a row of what packing leaves over. */
+static size_t pack_scratch(const ig__type *const *in, int n_in, const ig__type *out,
+                           const void *attrs)
 {
     (void)n_in, (void)out, (void)attrs;
-    return (size_t)ig__type_width(in[0]) * 4;
+    return (size_t)ig__type_width(in[0]) * 8;
 }
 
 const ig__op ig__op_pack = {.name = "pack",
@@ -177,7 +210,8 @@ const ig__op ig__op_pack = {.name = "pack",
                             .fused = true,
                             .walk = IG_WALK_ROWS,
                             .shape = pack_shape,
-                            .run = pack_run};
+                            .run = pack_run,
+                            .scratch = pack_scratch};
 const ig__op ig__op_norm_pack = {.name = "norm_pack",
                                  .n_in_least = 2,
                                  .n_in_most = 2,
@@ -186,7 +220,7 @@ const ig__op ig__op_norm_pack = {.name = "norm_pack",
                                  .walk = IG_WALK_ROWS,
                                  .shape = pack_shape,
                                  .run = norm_pack_run,
-                                 .scratch = norm_pack_scratch};
+                                 .scratch = pack_scratch};
 
 /* ---- linear_packed ----------------------------------------------------------------------------- */
 
@@ -209,25 +243,31 @@ static int64_t product_items(const ig__step_args *s)
     return cut.chunks * cut.n_blocks;
 }
 
-/* Columns of scratch [n][16] to rows of y, `valid` of the 16 of them inside the matrix. */
+/* Columns of scratch [n][16] to rows of y (+ the residual's), `valid` of the 16 of them inside the
+ * matrix. */
 static void store_group(const ig__step_args *s, const float *block, int64_t column, int64_t n,
                         int64_t group, const ig__operand *residual)
 {
     const int64_t at = group * IG_GROUP, left = s->out.width - at;
     const int64_t valid = left < IG_GROUP ? left : IG_GROUP;
     for (int64_t c = 0; c < n; c++) {
-        float *y = ig__row_f32(&s->out, column + c) + at;
-        const float *sum = block + c * IG_GROUP;
-        if (residual)
-            s->k->add(y, ig__row_f32(residual, column + c) + at, sum, valid);
-        else
+        float *restrict y = ig__row_f32(&s->out, column + c) + at;
+        const float *restrict sum = block + c * IG_GROUP;
+        const float *restrict x = residual ? ig__row_f32(residual, column + c) + at : NULL;
+        if (!x)
             memcpy(y, sum, (size_t)valid * 4);
+        else if (valid == IG_GROUP)
+            for (int i = 0; i < IG_GROUP; i++) /* a constant count: the compiler's vectors */
+                y[i] = x[i] + sum[i];
+        else
+            for (int64_t i = 0; i < valid; i++)
+                y[i] = x[i] + sum[i];
     }
 }
 
 static void linear_packed_run(const ig__step_args *s, int64_t begin, int64_t end)
 {
-    const ig__operand *acts = &s->in[0], *w = &s->in[1];
+    const ig__operand *w = &s->in[1];
     const ig__operand *residual = s->n_in > 2 ? &s->in[2] : NULL;
     const ig__cut cut = ig__cut_of(w->rows, s->out.rows, s->n_threads);
     float *block = s->scratch;
@@ -235,9 +275,7 @@ static void linear_packed_run(const ig__step_args *s, int64_t begin, int64_t end
     for (int64_t i = begin; i < end; i++) {
         const ig__piece p = ig__piece_of(&cut, i, s->out.rows);
         for (int64_t g = p.group; g < p.group_end; g++) {
-            s->k->gemm[acts->type->acts][w->type->dtype](block, ig__group_at(w, g),
-                                                         ig__acts_at(acts, p.column),
-                                                         p.n_columns, w->width, scratch);
+            ig__product(s, block, w, g, p.column, p.n_columns, scratch);
             store_group(s, block, p.column, p.n_columns, g, residual);
         }
     }
@@ -247,7 +285,7 @@ static size_t product_scratch(const ig__type *const *in, int n_in, const ig__typ
                               const void *attrs)
 {
     (void)n_in, (void)out, (void)attrs;
-    return ig__product_scratch(in[1]->dims[1].plus);
+    return (size_t)IG_TOKEN_BLOCK * IG_GROUP * 4 + ig__product_scratch(in[1]->dims[1].plus);
 }
 
 static void linear_packed_cost(ig__cost *cost, const ig__type *const *in, int n_in,
@@ -287,18 +325,15 @@ static ig_status gated_shape(ig__type *out, const ig__type *const *in, int n_in,
 static void gated_run(const ig__step_args *s, int64_t begin, int64_t end)
 {
     const ig__gated_attrs *a = s->attrs;
-    const ig__operand *acts = &s->in[0], *wg = &s->in[1], *wu = &s->in[2];
+    const ig__operand *wg = &s->in[1], *wu = &s->in[2];
     const ig__cut cut = ig__cut_of(wg->rows, s->out.rows, s->n_threads);
     float *gate = s->scratch, *up = gate + IG_TOKEN_BLOCK * IG_GROUP;
     void *scratch = up + IG_TOKEN_BLOCK * IG_GROUP;
     for (int64_t i = begin; i < end; i++) {
         const ig__piece p = ig__piece_of(&cut, i, s->out.rows);
-        const char *x = ig__acts_at(acts, p.column);
         for (int64_t g = p.group; g < p.group_end; g++) {
-            s->k->gemm[acts->type->acts][wg->type->dtype](gate, ig__group_at(wg, g), x,
-                                                          p.n_columns, wg->width, scratch);
-            s->k->gemm[acts->type->acts][wu->type->dtype](up, ig__group_at(wu, g), x,
-                                                          p.n_columns, wu->width, scratch);
+            ig__product(s, gate, wg, g, p.column, p.n_columns, scratch);
+            ig__product(s, up, wu, g, p.column, p.n_columns, scratch);
             const int64_t n = p.n_columns * IG_GROUP;
             if (a->gate == IG_GATE_SILU)
                 s->k->silu_mul(gate, gate, up, n);

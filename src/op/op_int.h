@@ -39,18 +39,17 @@ typedef struct ig__piece {
 } ig__piece;
 ig__piece ig__piece_of(const ig__cut *cut, int64_t item, int64_t n_columns);
 
-/* The tiles from `column` (a multiple of IG_TILE) on. */
-static inline const char *ig__acts_at(const ig__operand *acts, int64_t column)
-{
-    return (const char *)acts->data +
-           (size_t)(column / IG_TILE) * ig__tile_bytes(acts->type->acts, acts->width, IG_TILE);
-}
+/* block [n][16] = group `group` of w times columns [column, column + n) of the activations
+ * in[0]; column is a multiple of IG_TILE, n <= IG_TOKEN_BLOCK. `scratch` holds
+ * ig__product_scratch(K). */
+void ig__product(const ig__step_args *s, float *block, const ig__operand *w, int64_t group,
+                 int64_t column, int64_t n, void *scratch);
 static inline const char *ig__group_at(const ig__operand *w, int64_t group)
 {
     return (const char *)w->data +
            (size_t)group * ig__packed_group_bytes(w->type->dtype, w->width);
 }
-/* Scratch of a product: a block of results and the kernel's own. */
+/* The second term of Q8X2, and the kernel's own. */
 static inline size_t ig__product_scratch(int64_t k)
 {
     return (size_t)IG_TOKEN_BLOCK * IG_GROUP * 4 + IG_GEMM_SCRATCH(k);
@@ -59,8 +58,8 @@ static inline size_t ig__product_scratch(int64_t k)
 ig_status ig__check_product(const char *op, const ig__type *acts, const ig__type *w,
                             ig_error *err);
 
-/* Row t of the output's tiles from x [K]. */
-void ig__pack_row(const ig__step_args *s, int64_t t, const float *x);
+/* Row t of the output's tiles from x [K]. `rest` [K] is scratch. */
+void ig__pack_row(const ig__step_args *s, int64_t t, const float *x, float *rest);
 
 /* Write key and value [W] of a row of the batch to its place in the cache. */
 void ig__cache_put(const ig__step_args *s, int64_t layer, int64_t head, int64_t row,

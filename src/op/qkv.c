@@ -47,12 +47,10 @@ static void head_product(const ig__step_args *s, float *y, const ig__operand *w,
                          int64_t column, int64_t n, float *block)
 {
     const ig__qkv_attrs *a = s->attrs;
-    const ig__operand *acts = &s->in[0];
     const int64_t groups = a->width / IG_GROUP;
     for (int64_t g = 0; g < groups; g++) {
-        s->k->gemm[acts->type->acts][w->type->dtype](
-            block, ig__group_at(w, head * groups + g), ig__acts_at(acts, column), n, w->width,
-            block + IG_TOKEN_BLOCK * IG_GROUP);
+        ig__product(s, block, w, head * groups + g, column, n,
+                    block + IG_TOKEN_BLOCK * IG_GROUP);
         for (int64_t c = 0; c < n; c++)
             memcpy(y + c * a->width + g * IG_GROUP, block + c * IG_GROUP, IG_GROUP * 4);
     }
@@ -115,8 +113,8 @@ static size_t qkv_scratch(const ig__type *const *in, int n_in, const ig__type *o
 {
     (void)n_in, (void)out;
     const ig__qkv_attrs *a = attrs;
-    return ig__product_scratch(in[1]->dims[1].plus) +
-           (size_t)(2 * IG_TOKEN_BLOCK * a->width) * 4;
+    return (size_t)(2 * IG_TOKEN_BLOCK * a->width + IG_TOKEN_BLOCK * IG_GROUP) * 4 +
+           ig__product_scratch(in[1]->dims[1].plus);
 }
 
 static void qkv_cost(ig__cost *cost, const ig__type *const *in, int n_in, const ig__type *out,

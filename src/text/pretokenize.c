@@ -50,6 +50,7 @@ struct ig__splitter {
     ig_allocator a;
     const split_rule *rule;
     pcre2_general_context *memory;
+    pcre2_match_context *limits;     /* read only */
     pcre2_code *codes[PATTERNS_MAX]; /* [n_codes] */
     int n_codes;
 };
@@ -106,8 +107,12 @@ ig_status ig__splitter_create(ig__splitter **splitter_out, const ig_allocator *a
     s->a = *a;
     s->rule = rule;
     s->memory = pcre2_general_context_create(pcre_alloc, pcre_free, &s->a);
+    s->limits = s->memory ? pcre2_match_context_create(s->memory) : NULL;
     ig_status status =
-        s->memory ? IG_OK : ig__fail(err, IG_ERR_MEMORY, "tokenizer: out of memory");
+        s->limits ? IG_OK : ig__fail(err, IG_ERR_MEMORY, "tokenizer: out of memory");
+    if (status ==
+        IG_OK) /* a rule steps back over a run of blanks once: no need to stop it */
+        pcre2_set_match_limit(s->limits, UINT32_MAX);
     for (int i = 0; i < PATTERNS_MAX && rule->patterns[i] && status == IG_OK; i++)
         status = compile(s, rule->patterns[i], err);
     if (status != IG_OK) {
@@ -124,6 +129,7 @@ void ig__splitter_destroy(ig__splitter *splitter)
         return;
     for (int i = 0; i < splitter->n_codes; i++)
         pcre2_code_free(splitter->codes[i]);
+    pcre2_match_context_free(splitter->limits);
     pcre2_general_context_free(splitter->memory);
     const ig_allocator a = splitter->a;
     ig__free(&a, splitter);
@@ -150,10 +156,12 @@ static ig_status next_match(size_t *at_out, size_t *end_out, const split_run *ru
 {
     const pcre2_code *code = run->splitter->codes[i_code];
     pcre2_match_data *match = run->match[i_code];
-    int rc = pcre2_match(code, (PCRE2_SPTR)piece, n, from, PCRE2_NO_UTF_CHECK, match, NULL);
+    pcre2_match_context *limits = run->splitter->limits;
+    int rc =
+        pcre2_match(code, (PCRE2_SPTR)piece, n, from, PCRE2_NO_UTF_CHECK, match, limits);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(code, (PCRE2_SPTR)piece, n, from,
-                         PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match, NULL);
+                         PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match, limits);
     *at_out = *end_out = n;
     if (rc == PCRE2_ERROR_NOMATCH)
         return IG_OK;

@@ -84,7 +84,8 @@ ig_status ig__token_map_init(ig__token_map *map, const ig_allocator *a, int64_t 
 {
     const size_t slots = slots_for(n);
     const size_t bytes = slots * sizeof *map->slots;
-    *map = (ig__token_map){.slots = ig__alloc(a, bytes), .mask = slots - 1, .seed = seed};
+    *map =
+        (ig__token_map){.slots = ig__alloc_huge(a, bytes), .mask = slots - 1, .seed = seed};
     if (!map->slots)
         return ig__fail_memory(err, "tokenizer: tokens by bytes", bytes);
     memset(map->slots, 0xff, bytes); /* id -1: free */
@@ -167,7 +168,8 @@ ig_status ig__pair_map_init(ig__pair_map *map, const ig_allocator *a, int64_t n,
 {
     const size_t slots = slots_for(n);
     const size_t bytes = slots * sizeof *map->slots;
-    *map = (ig__pair_map){.slots = ig__alloc(a, bytes), .mask = slots - 1, .seed = seed};
+    *map =
+        (ig__pair_map){.slots = ig__alloc_huge(a, bytes), .mask = slots - 1, .seed = seed};
     if (!map->slots)
         return ig__fail_memory(err, "tokenizer: merges", bytes);
     memset(map->slots, 0xff, bytes); /* left -1: free */

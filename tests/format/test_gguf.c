@@ -490,8 +490,7 @@ static void values_across_the_window(void **state)
     ig__gguf_close(g);
 }
 
-/* Every type of the table: one row of four blocks has the bytes that the format gives it.
- */
+/* Every type of the table: four blocks have the bytes that the format gives them. */
 static void every_tensor_type(void **state)
 {
     (void)state;

@@ -361,8 +361,7 @@ static void tensors_against_each_other(void **state)
     assert_refused(IG_ERR_FORMAT, words);
 }
 
-/* ---- counts that the file can pay for, with holes
- * ------------------------------------------ */
+/* ---- counts that the file can pay for, with holes --------------------------------- */
 
 /* Lengthen the saved file by a hole. */
 static void stretch(uint64_t n_bytes)
@@ -427,8 +426,7 @@ static void late_mistake(void **state)
                         "byte 16000049: key 1: name length is 0, allowed is 1 to 65535");
 }
 
-/* ---- every byte, every length
- * ---------------------------------------------------------------- */
+/* ---- every byte, every length ----------------------------------------------------- */
 
 static void write_at(int fd, size_t at, unsigned char byte)
 {
@@ -486,8 +484,7 @@ static void every_length(void **state)
     }
 }
 
-/* ---- what is no file at all
- * ------------------------------------------------------------------- */
+/* ---- what is no file at all ------------------------------------------------------- */
 
 static void not_a_regular_file(void **state)
 {
@@ -520,8 +517,7 @@ static void long_paths(void **state)
     assert_int_equal(counted.n_live, 0);
 }
 
-/* ---- a real model, patched
- * -------------------------------------------------------------------- */
+/* ---- a real model, patched -------------------------------------------------------- */
 
 enum { REAL_META = 1785664 }; /* where the data of SmolLM2 135M, Q4_1, begins */
 

@@ -352,7 +352,7 @@ static bool hear(void *user, const ig_generated *token)
         h->n_rest++;
         return true;
     }
-    if (h->n_ids == 0)
+    if (h->n_ids == 0 && token->n_top > 0)
         memcpy(h->top, token->top, (size_t)token->n_top * sizeof *token->top);
     h->logprobs[h->n_ids] = token->logprob;
     h->ids[h->n_ids++] = token->id;

@@ -72,7 +72,29 @@ static void pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
     }
 }
 
+/* rest = x - scale * q, a product and a difference, each rounded, as in acts_ref.c. */
+static void pack_q8x2(void *hi, void *lo, const float *x, int64_t c, int64_t n, int64_t k,
+                      float *rest)
+{
+    pack_q8(hi, x, c, n, k);
+    const int64_t n_blocks = k / IG_QBLOCK * n;
+    const int8_t *q = hi;
+    const float *scale = (const float *)(const void *)(q + n_blocks * IG_QBLOCK);
+    for (int64_t at = c, i = 0; at < n_blocks; at += n, i += IG_QBLOCK) {
+        const __m256 s = _mm256_set1_ps(scale[at]);
+        for (int j = 0; j < IG_QBLOCK; j += 8) {
+            const __m128i bytes =
+                _mm_loadl_epi64((const __m128i *)(const void *)(q + at * IG_QBLOCK + j));
+            const __m256 v = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+            _mm256_storeu_ps(rest + i + j, _mm256_sub_ps(_mm256_loadu_ps(x + i + j),
+                                                         _mm256_mul_ps(s, v)));
+        }
+    }
+    pack_q8(lo, rest, c, n, k);
+}
+
 void ig__acts_kernels_avx2(ig__kernels *table)
 {
     table->pack_acts[IG_ACTS_Q8] = pack_q8;
+    table->pack_q8x2 = pack_q8x2;
 }

@@ -1,9 +1,10 @@
 /* The limits of AVX-512 code, measured: loops that do nothing else.
  *
  * A peak loop keeps 20 chains going, more than two units x 5 cycles of latency need, in
- * registers that an empty asm statement keeps alive. stream_read walks four quarters of
- * the bytes side by side and fetches ahead: more lines are under way than one stream asks
- * for, which measured 6 % more than one stream, a thread alone and two.
+ * registers that an empty asm statement keeps alive; every loop over the chains must be
+ * unrolled, or the compiler keeps them in memory. stream_read walks four quarters of the
+ * bytes side by side and fetches ahead: more lines are under way than one stream asks for,
+ * which measured 6 % more than one stream, a thread alone and two.
  */
 #include "kernel/kernel_int.h"
 #include "kernel/peak_int.h"
@@ -17,14 +18,18 @@ static double peak_f32(int64_t n_rounds)
 {
     __m512 s[CHAINS];
     __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
-    for (int j = 0; j < CHAINS; j++)
+#pragma GCC unroll 20
+    for (int j = 0; j < CHAINS; j++) {
         s[j] = y;
+        __asm__ volatile("" : "+v"(s[j])); /* equal chains would be one */
+    }
     for (int64_t i = 0; i < n_rounds; i++) {
         __asm__ volatile("" : "+v"(x), "+v"(y));
 #pragma GCC unroll 20
         for (int j = 0; j < CHAINS; j++)
             s[j] = _mm512_fmadd_ps(s[j], x, y);
     }
+#pragma GCC unroll 20
     for (int j = 0; j < CHAINS; j++)
         __asm__ volatile("" ::"v"(s[j]));
     return 2.0 * 16 * CHAINS * (double)n_rounds;
@@ -35,14 +40,18 @@ static double peak_int8(int64_t n_rounds)
 {
     __m512i s[CHAINS];
     __m512i x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(-5);
-    for (int j = 0; j < CHAINS; j++)
+#pragma GCC unroll 20
+    for (int j = 0; j < CHAINS; j++) {
         s[j] = y;
+        __asm__ volatile("" : "+v"(s[j])); /* equal chains would be one */
+    }
     for (int64_t i = 0; i < n_rounds; i++) {
         __asm__ volatile("" : "+v"(x), "+v"(y));
 #pragma GCC unroll 20
         for (int j = 0; j < CHAINS; j++)
             s[j] = _mm512_dpbusd_epi32(s[j], x, y);
     }
+#pragma GCC unroll 20
     for (int j = 0; j < CHAINS; j++)
         __asm__ volatile("" ::"v"(s[j]));
     return 2.0 * 64 * CHAINS * (double)n_rounds;

@@ -60,6 +60,18 @@ static void pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
     }
 }
 
+static void pack_q8x2(void *hi, void *lo, const float *x, int64_t c, int64_t n, int64_t k,
+                      float *rest)
+{
+    pack_q8(hi, x, c, n, k);
+    const q8_tile t = q8_tile_at(hi, n, k);
+    for (int64_t i = 0; i < k; i++) {
+        const int64_t at = i / IG_QBLOCK * n + c;
+        rest[i] = x[i] - t.scale[at] * (float)t.q[at * IG_QBLOCK + i % IG_QBLOCK];
+    }
+    pack_q8(lo, rest, c, n, k);
+}
+
 static void pack_bf16(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
 {
     uint16_t *t = tile; /* [K/2][n][2] */
@@ -77,6 +89,7 @@ static void pack_f32(void *tile, const float *x, int64_t c, int64_t n, int64_t k
 void ig__acts_kernels_ref(ig__kernels *table)
 {
     table->pack_acts[IG_ACTS_Q8] = pack_q8;
+    table->pack_q8x2 = pack_q8x2;
     table->pack_acts[IG_ACTS_BF16] = pack_bf16;
     table->pack_acts[IG_ACTS_F32] = pack_f32;
 }
