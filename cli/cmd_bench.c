@@ -78,6 +78,7 @@ typedef struct bench {
     ig_context *ctx;
     ig_model *model;
     ig_machine machine; /* the best seen of this team */
+    int64_t looked_ns;  /* when it was last looked at; 0: not yet */
     uint64_t random;
     result *results; /* [n_results] */
     int64_t n_results, cap_results;
@@ -160,12 +161,16 @@ static double least_above_0(double a, double b)
     return a > 0 && (a < b || b <= 0) ? a : b;
 }
 
+/* A look costs as much as a run: one stands for all runs of the next second. */
 static int look_at_machine(bench *b)
 {
+    if (b->looked_ns && report_now_ns() - b->looked_ns < 1000000000)
+        return EXIT_OK;
     ig_error err;
     ig_machine m;
     if (ig_machine_measure(&m, b->ctx, machine_seconds, &err) != IG_OK)
         return report_error("bench", &err);
+    b->looked_ns = report_now_ns();
     b->machine.read_bytes_s = fmax(b->machine.read_bytes_s, m.read_bytes_s);
     b->machine.int8_ops_s = fmax(b->machine.int8_ops_s, m.int8_ops_s);
     b->machine.bf16_ops_s = fmax(b->machine.bf16_ops_s, m.bf16_ops_s);
@@ -246,8 +251,7 @@ static int repeat_test(bench *b, result *r, ig_runner *runner)
     for (int64_t i = -1; i < b->o->repeat && code == EXIT_OK; i++) {
         for (int64_t j = 0; j < r->batch; j++)
             ig_sequence_cut(b->seqs[j], r->depth);
-        /* first, last and between: a look costs as much as a run */
-        if (i >= 0 && i % ((b->o->repeat + 2) / 3) == 0)
+        if (i >= 0)
             code = look_at_machine(b);
         if (code != EXIT_OK)
             break;
@@ -335,13 +339,16 @@ static int run_depth(bench *b, int64_t depth)
 static json_t *machine_json(const bench *b)
 {
     const ig_machine *m = &b->machine;
+    const ig_model_info info = ig_model_get_info(b->model);
+    const peaks p = peaks_of(m, &info);
     return json_pack(
-        "{s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "threads", ig_context_threads(b->ctx),
-        "threads_reason", ig_context_threads_reason(b->ctx), "isa", ig_context_isa(b->ctx),
-        "read_bytes_s", report_json_real(m->read_bytes_s), "int8_ops_s",
-        report_json_real(m->int8_ops_s), "bf16_ops_s", report_json_real(m->bf16_ops_s),
-        "f32_ops_s", report_json_real(m->f32_ops_s), "barrier_ns",
-        report_json_real(m->barrier_ns));
+        "{s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "threads",
+        ig_context_threads(b->ctx), "threads_reason", ig_context_threads_reason(b->ctx),
+        "isa", ig_context_isa(b->ctx), "read_bytes_s", report_json_real(m->read_bytes_s),
+        "int8_ops_s", report_json_real(m->int8_ops_s), "bf16_ops_s",
+        report_json_real(m->bf16_ops_s), "f32_ops_s", report_json_real(m->f32_ops_s),
+        "barrier_ns", report_json_real(m->barrier_ns), "weights_peak", p.weights_by,
+        "attention_peak", p.attention_by);
 }
 
 static json_t *model_json(const bench *b, const char *path)
@@ -373,11 +380,13 @@ static void tell_machine(report *out, const bench *b, const char *path)
     const ig_machine *m = &b->machine;
     const ig_model_info i = ig_model_get_info(b->model);
     const peaks p = peaks_of(m, &i);
+    char name[256];
     report_print(out,
                  "model    %s, %s, %.1f M parameters, %.1f MB and %.3f Gop a token%s\n",
-                 *i.name ? i.name : path, ig_dtype_name(i.weight_dtype),
-                 (double)i.n_parameters / 1e6, (double)i.step_bytes / 1e6,
-                 (i.token_ops + i.head_ops) / 1e9, i.exact ? ", exact" : "");
+                 report_clean(name, sizeof name, *i.name ? i.name : path),
+                 ig_dtype_name(i.weight_dtype), (double)i.n_parameters / 1e6,
+                 (double)i.step_bytes / 1e6, (i.token_ops + i.head_ops) / 1e9,
+                 i.exact ? ", exact" : "");
     report_print(out, "machine  %d threads (%s), %s, barrier %.0f ns\n",
                  ig_context_threads(b->ctx), ig_context_threads_reason(b->ctx),
                  ig_context_isa(b->ctx), m->barrier_ns);
@@ -408,6 +417,7 @@ static int run_team(report *out, bench *b, const char *path, int64_t threads,
     const ig_model_opts opts = {.exact = b->o->exact};
     const int64_t n_before = b->n_results;
     b->machine = (ig_machine){0};
+    b->looked_ns = 0;
     int code = session_context(&b->ctx, "bench", threads, b->o->isa);
     if (code == EXIT_OK && ig_model_open(&b->model, b->ctx, path, &opts, &err) != IG_OK)
         code = report_error("bench", &err);

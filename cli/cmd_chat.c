@@ -338,10 +338,12 @@ static int run(report *out, const void *opts, const char *const *operands, int n
     session s;
     int code = prepare(&c, &s, operands[0]);
     if (code == EXIT_OK) {
+        char name[128];
         if (terminal_is_interactive(c.terminal))
             remark(&c, "[%s, context %lld tokens, %d threads (%s); /help]",
-                   ig_model_get_info(s.model).name, (long long)ig_runner_context(s.runner),
-                   ig_context_threads(s.ctx), ig_context_threads_reason(s.ctx));
+                   report_clean(name, sizeof name, ig_model_get_info(s.model).name),
+                   (long long)ig_runner_context(s.runner), ig_context_threads(s.ctx),
+                   ig_context_threads_reason(s.ctx));
         interrupt_catch(false);
         converse(&c);
         interrupt_release();

@@ -56,25 +56,22 @@ static char *value_text(const ig_file *file, int64_t i, size_t *n_out)
 
 static void print_tensor(report *out, const ig_file_tensor *t)
 {
-    report_print(out, "%-6s ", t->dtype);
-    char dims[96] = "";
+    char dims[96] = "", name[256];
     size_t n = 0;
     for (int i = 0; i < t->n_dims; i++)
         n += (size_t)snprintf(dims + n, sizeof dims - n, i ? " x %" PRId64 : "%" PRId64,
                               t->dims[i]);
-    report_print(out, "%-22s %12" PRIu64 " at %-12" PRIu64 " %s\n", dims, t->bytes,
-                 t->offset, t->name);
+    report_print(out, "%-6s %-22s %12" PRIu64 " at %-12" PRIu64 " %s\n", t->dtype, dims,
+                 t->bytes, t->offset, report_clean(name, sizeof name, t->name));
 }
 
-/* A value on one line of the table: control characters, which could steer a terminal, and
- * what is too long are left out. */
-static void print_value(report *out, const char *key, char *text)
+/* The library has escaped what could steer a terminal in the value, not in the key. */
+static void print_value(report *out, const char *key, const char *text)
 {
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < 32 || *p == 127)
-            *p = ' ';
+    char name[256];
     const size_t n = strlen(text);
-    report_print(out, "%-40s %.*s%s\n", key, SHOWN, text, n > SHOWN ? " ..." : "");
+    report_print(out, "%-40s %.*s%s\n", report_clean(name, sizeof name, key), SHOWN, text,
+                 n > SHOWN ? " ..." : "");
 }
 
 static int tell_table(report *out, const ig_file *file, const char *path, bool tensors)

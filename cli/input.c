@@ -36,8 +36,8 @@ static int read_all(input *in, int fd)
         const ssize_t n = read(fd, in->text + in->n, cap - in->n);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            return errno;
+        if (n < 0) /* a standard input that is closed holds nothing */
+            return errno == EBADF && fd == STDIN_FILENO ? 0 : errno;
         in->n += (size_t)n;
         in->text[in->n] = 0;
         if (n == 0)

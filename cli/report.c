@@ -106,6 +106,15 @@ int report_error(const char *verb, const ig_error *err)
     return report_fail("%s: %s", verb, err->message);
 }
 
+const char *report_clean(char *line, size_t cap, const char *text)
+{
+    size_t n = 0;
+    for (; n + 1 < cap && text[n]; n++)
+        line[n] = text[n] >= 32 && text[n] < 127 ? text[n] : '?';
+    line[n] = 0;
+    return line;
+}
+
 json_t *report_json_text(const char *bytes, size_t n)
 {
     /* room for what one push of n bytes may write, and for the flush */

@@ -33,6 +33,9 @@ int report_error(const char *verb, const ig_error *err);
 /* One line on standard error that is no failure. */
 IG_PRINTF(1, 2) void report_note(const char *fmt, ...);
 
+/* Words of a file for a terminal: what is not printable ASCII becomes '?'. Returns `line`. */
+const char *report_clean(char *line, size_t cap, const char *text);
+
 /* JSON values; NULL when there is no memory (jansson's setters pass it on as a failure). */
 json_t *report_json_text(const char *bytes, size_t n);  /* bad UTF-8 becomes U+FFFD */
 json_t *report_json_bytes(const char *bytes, size_t n); /* a list of numbers */

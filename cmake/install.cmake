@@ -24,5 +24,8 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/ingotConfigVersion.cmake
 install(FILES ${CMAKE_BINARY_DIR}/ingotConfig.cmake
     ${CMAKE_BINARY_DIR}/ingotConfigVersion.cmake DESTINATION ${IG_PACKAGE_DIR})
 
+# relative, so that `cmake --install --prefix` elsewhere stays right
+file(RELATIVE_PATH IG_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" IG_PREFIX_FROM_PC "${IG_PREFIX_FROM_PC}")
 configure_file(${CMAKE_CURRENT_LIST_DIR}/ingot.pc.in ${CMAKE_BINARY_DIR}/ingot.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/ingot.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -2,7 +2,11 @@
  *
  * A rendered text remembers which of its bytes come from the template itself ("markup") and
  * which from the messages: only markup may be read as control tokens, so that no message
- * can close its turn.
+ * can close its turn. Where a byte comes from both it counts as the message's.
+ *
+ * Source and variables may be anyone's: nesting, steps, memory and output are bounded
+ * (IG_ERR_LIMIT), and every failure names the template's line. A template is constant and
+ * may be rendered by several threads at once, as far as the context's allocator serves them.
  */
 #ifndef INGOT_TEMPLATE_H
 #define INGOT_TEMPLATE_H
@@ -28,8 +32,9 @@ typedef struct ig_rendered {
 } ig_rendered;
 
 /* Render with the variables of a JSON object: "messages", "add_generation_prompt",
- * "bos_token", "tools", ... On failure *rendered_out is zero. A template's raise_exception
- * is IG_ERR_FORMAT with its words. */
+ * "bos_token", "tools", ... Top-level strings whose name ends in "_token" are markup. A
+ * string "strftime_now" is what strftime_now() gives instead of the time (UTC). On failure
+ * *rendered_out is zero. A template's raise_exception is IG_ERR_FORMAT with its words. */
 IG_API IG_WARN_UNUSED ig_status ig_template_render(ig_rendered *rendered_out,
                                                    const ig_template *tmpl,
                                                    const char *json, size_t n_bytes,

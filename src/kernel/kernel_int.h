@@ -31,8 +31,8 @@ void ig__unpack_kernels_ref(ig__kernels *table);
 void ig__acts_kernels_avx2(ig__kernels *table);
 void ig__gemm_kernels_avx2(ig__kernels *table);
 void ig__gemm_float_kernels_avx2(ig__kernels *table);
-void ig__gemm_kernels_avxvnni(ig__kernels *table); /* over avx2's */
-void ig__gemm_kernels_avx512(ig__kernels *table);
+void ig__gemm_kernels_avxvnni(ig__kernels *table);                    /* over avx2's */
+void ig__gemm_kernels_avx512(ig__kernels *table, const ig__cpu *cpu); /* and packing */
 
 /* Norms, elementwise rows, rotation. */
 void ig__row_kernels_ref(ig__kernels *table);

@@ -243,19 +243,25 @@ static int64_t product_items(const ig__step_args *s)
     return cut.chunks * cut.n_blocks;
 }
 
-/* Columns of scratch [n][16] to rows of y, `valid` of the 16 of them inside the matrix. */
+/* Columns of scratch [n][16] to rows of y (+ the residual's), `valid` of the 16 of them inside the
+ * matrix. */
 static void store_group(const ig__step_args *s, const float *block, int64_t column, int64_t n,
                         int64_t group, const ig__operand *residual)
 {
     const int64_t at = group * IG_GROUP, left = s->out.width - at;
     const int64_t valid = left < IG_GROUP ? left : IG_GROUP;
     for (int64_t c = 0; c < n; c++) {
-        float *y = ig__row_f32(&s->out, column + c) + at;
-        const float *sum = block + c * IG_GROUP;
-        if (residual)
-            s->k->add(y, ig__row_f32(residual, column + c) + at, sum, valid);
-        else
+        float *restrict y = ig__row_f32(&s->out, column + c) + at;
+        const float *restrict sum = block + c * IG_GROUP;
+        const float *restrict x = residual ? ig__row_f32(residual, column + c) + at : NULL;
+        if (!x)
             memcpy(y, sum, (size_t)valid * 4);
+        else if (valid == IG_GROUP)
+            for (int i = 0; i < IG_GROUP; i++) /* a constant count: the compiler's vectors */
+                y[i] = x[i] + sum[i];
+        else
+            for (int64_t i = 0; i < valid; i++)
+                y[i] = x[i] + sum[i];
     }
 }
 

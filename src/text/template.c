@@ -88,6 +88,7 @@ ig_status ig__trun_fail(ig__trun *r, ig_status status, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    ig__tutf8_clean(text);
     r->status = ig__fail(r->err, status, "template line %d: %s", r->line, text);
     return r->status;
 }

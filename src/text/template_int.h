@@ -418,6 +418,7 @@ size_t ig__tstr_find(const ig__tstr *s, const ig__tstr *what, size_t from);
  * count one each. */
 size_t ig__tutf8(const char *p, size_t n, uint32_t *code_out);
 size_t ig__tutf8_write(char out[4], uint32_t code);
+void ig__tutf8_clean(char *text);  /* malformed bytes of a message become '?' */
 bool ig__tis_space(uint32_t code); /* as Python's str.isspace */
 /* Length of the white space at the start, and where that at the end begins. */
 size_t ig__tspace_start(const char *p, size_t n);
@@ -470,6 +471,8 @@ ig_status ig__teval_suffixes(ig__trun *r, ig__tvalue *v, const ig__tnode *first)
 ig_status ig__tget_attr(ig__trun *r, ig__tvalue *out, ig__tvalue of, const char *name);
 ig_status ig__tget_item(ig__trun *r, ig__tvalue *out, ig__tvalue of, ig__tvalue key);
 ig_status ig__tadd(ig__trun *r, ig__tvalue *out, ig__tvalue a, ig__tvalue b);
+ig_status ig__tarithmetic(ig__trun *r, ig__tvalue *out, int op, ig__tvalue a, ig__tvalue b);
+ig_status ig__tsign(ig__trun *r, ig__tvalue *v, bool minus);
 ig_status ig__tvar_set(ig__trun *r, int sym, ig__tvalue value);
 ig_status ig__texec(ig__trun *r, const ig__tnode *body);
 

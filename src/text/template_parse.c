@@ -18,6 +18,7 @@ ig__tnode *ig__tparser_fail(ig__tparser *p, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    ig__tutf8_clean(text);
     if (p->status == IG_OK)
         p->status =
             ig__fail(p->err, IG_ERR_FORMAT, "template line %d: %s", p->at->line, text);

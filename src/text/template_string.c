@@ -18,6 +18,9 @@ size_t ig__tutf8(const char *p, size_t n, uint32_t *code_out)
             return 1;
         code = code << 6 | ((unsigned char)p[i] & 0x3F);
     }
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (code < least[len] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000))
+        return 1;
     *code_out = code;
     return len;
 }
@@ -33,6 +36,19 @@ size_t ig__tutf8_write(char out[4], uint32_t code)
         out[i] = (char)(0x80 | (code & 0x3F));
     out[0] = (char)((0xF00u >> len & 0xFF) | code);
     return len;
+}
+
+void ig__tutf8_clean(char *text)
+{
+    size_t n = strlen(text);
+    while (n) {
+        uint32_t code;
+        const size_t len = ig__tutf8(text, n, &code);
+        if (len == 1 && code >= 0x80)
+            *text = '?';
+        text += len;
+        n -= len;
+    }
 }
 
 bool ig__tis_space(uint32_t c)

@@ -63,7 +63,7 @@ ig_status ig__tout_str(ig__tout *o, const ig__tstr *s)
 
 ig_status ig__tout_finish(ig__tout *o, ig__tvalue *out)
 {
-    IG_TRY(ig__tstr_make(o->r, out, o->bytes, o->n, !o->has_data));
+    IG_TRY(ig__tstr_make(o->r, out, o->n ? o->bytes : "", o->n, !o->has_data));
     if (o->has_data && o->has_markup)
         ((ig__tstr *)(uintptr_t)out->s)->marks = o->marks; /* just made, not yet shared */
     out->markup = !o->has_data;

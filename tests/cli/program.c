@@ -143,3 +143,49 @@ const char *program_model(void)
     print_message("skipped: INGOT_TEST_MODEL_DIR has no SmolLM2-135M-Instruct.Q4_1.gguf\n");
     return NULL;
 }
+
+outcome program_on_model(const char *verb, const char *words, const char *in)
+{
+    char line[4096];
+    snprintf(line, sizeof line, *words ? "%s|%s|%s" : "%s|%s", verb, program_model(),
+             words);
+    return program_words(line, in);
+}
+
+json_t *program_json_of(const char *verb, const char *words, const char *in)
+{
+    outcome o = program_on_model(verb, words, in);
+    if (o.code)
+        fail_msg("%s %s: exit code %d: %s", verb, words, o.code, o.err);
+    json_t *object = program_json(&o);
+    program_free(&o);
+    return object;
+}
+
+void assert_json_ids(json_t *object, const char *name, const char *wanted)
+{
+    char text[4096] = "";
+    size_t i, n = 0;
+    json_t *id;
+    json_array_foreach(json_object_get(object, name), i, id)
+    {
+        assert_true(json_is_integer(id));
+        n += (size_t)snprintf(text + n, sizeof text - n, i ? " %d" : "%d",
+                              (int)json_integer_value(id));
+    }
+    assert_string_equal(text, wanted);
+}
+
+void assert_json_text(json_t *object, const char *name, const char *wanted)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    assert_non_null(text);
+    assert_string_equal(text, wanted);
+}
+
+size_t json_length(json_t *object, const char *name)
+{
+    json_t *list = json_object_get(object, name);
+    assert_true(json_is_array(list));
+    return json_array_size(list);
+}

@@ -28,4 +28,18 @@ json_t *program_json(const outcome *o);
 /* The model that tests use; NULL (and a line that says so): there is none. */
 const char *program_model(void);
 
+/* `verb` on that model, with more words (may be ""). */
+outcome program_on_model(const char *verb, const char *words, const char *in);
+/* The same, which must succeed and print one object; the caller's. */
+json_t *program_json_of(const char *verb, const char *words, const char *in);
+
+/* object[name] is this list of numbers, apart by spaces; this text; a list so long. */
+void assert_json_ids(json_t *object, const char *name, const char *wanted);
+void assert_json_text(json_t *object, const char *name, const char *wanted);
+size_t json_length(json_t *object, const char *name);
+
+#define REQUIRE_MODEL()                                                                    \
+    if (!program_model())                                                                  \
+    skip()
+
 #endif

@@ -507,15 +507,21 @@ static void test_twins_agree(void **state)
                     pair[j] = tables[t];
         if (!pair[0] || !pair[1])
             continue;
-        operands o = new_operands(weight_types[i / 2], 768, 0.1f, 3, &seed);
-        for (ig__acts format = 0; format < IG_ACTS_COUNT; format++) {
-            if (!pair[0]->gemm[format][o.dtype])
-                continue;
-            multiply(a, pair[0], format, &o, o.x, MAX_N);
-            multiply(b, pair[1], format, &o, o.x, MAX_N);
-            assert_memory_equal(a, b, sizeof a);
+        static const int64_t widths[] = {1, 9, 16, 17, 24, 25, 31, 32, 41, 47, MAX_N};
+        const int64_t ks[] = {ig__packing_of(weight_types[i / 2]).block, 768};
+        for (int j = 0; j < 2; j++) {
+            operands o = new_operands(weight_types[i / 2], ks[j], 0.1f, 3, &seed);
+            for (ig__acts format = 0; format < IG_ACTS_COUNT; format++) {
+                if (!pair[0]->gemm[format][o.dtype])
+                    continue;
+                for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+                    multiply(a, pair[0], format, &o, o.x, widths[w]);
+                    multiply(b, pair[1], format, &o, o.x, widths[w]);
+                    assert_memory_equal(a, b, (size_t)widths[w] * IG_GROUP * sizeof *a);
+                }
+            }
+            operands_fini(&o);
         }
-        operands_fini(&o);
     }
 }
 

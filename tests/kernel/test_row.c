@@ -196,6 +196,24 @@ static void test_elementwise_same_bits(void **state)
         }
 }
 
+/* exp over its whole range: silu(x) follows its relative error where x is negative. */
+static void test_silu_everywhere(void **state)
+{
+    (void)state;
+    static rows r;
+    for (int t = 0; t < n_tables; t++)
+        for (int part = 0; part < 40; part++) {
+            for (int i = 0; i < MOST; i++) {
+                r.x[i] = -86.9f + (float)(part * MOST + i) * (173.8f / (40 * MOST));
+                r.z[i] = 1.0f;
+            }
+            tables[t]->silu_mul(r.y, r.x, r.z, MOST);
+            for (int i = 0; i < MOST; i++)
+                assert_near(r.y[i], value_silu((double)r.x[i], 1), TOL_SILU, tables[t]->isa,
+                            "silu_mul", i);
+        }
+}
+
 /* The ends of exp: silu and gelu go to x above and to 0 below, infinities and NaN show. */
 static void test_activation_ends(void **state)
 {
@@ -446,6 +464,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise),
         cmocka_unit_test(test_elementwise_same_bits),
+        cmocka_unit_test(test_silu_everywhere),
         cmocka_unit_test(test_activation_ends),
         cmocka_unit_test(test_rms_norm),
         cmocka_unit_test(test_rope),

@@ -325,6 +325,8 @@ static void test_syntax(void **state)
     expect_failure("{{ 1|nope }}", "{}", IG_ERR_UNSUPPORTED, "there is no filter 'nope'");
     expect_failure("{{ 1 is nope }}", "{}", IG_ERR_UNSUPPORTED, "there is no test 'nope'");
     expect("{% if false %}{{ 1|nope }}{% endif %}ok", "{}", "ok");
+    expect_failure("{{ raise_exception('a\xff\xc3 \xc3\xa9') }}", "{}", IG_ERR_FORMAT,
+                   "a?? \xc3\xa9");
     expect_failure("x", "[]", IG_ERR_FORMAT, "no JSON object");
     expect_failure("x", "{", IG_ERR_FORMAT, "json: line 1");
     expect_failure("\n\n{{ a.b }}", "{}", IG_ERR_FORMAT, "line 3: 'a' is undefined");
@@ -446,6 +448,22 @@ static void test_bounds(void **state)
     expect_failure("{% set l = [] %}{% do l.append(l) %}{{ l < [l] }}", "{}", IG_ERR_LIMIT,
                    "nest deeper");
     expect_failure("{{ 'x'|indent(10**9) }}", "{}", IG_ERR_LIMIT, "blanks");
+}
+
+/* The deepest evaluation that the bounds allow, for the C stack's sake. */
+static void test_depth(void **state)
+{
+    char *tags = repeat("{% if 1 %}", 28), *ends = repeat("{% endif %}", 28);
+    char *open = repeat("[", 28), *close = repeat("]", 28), source[2048];
+    (void)state;
+    snprintf(source, sizeof source,
+             "{%% macro f(n) %%}%s{{ %sf(n)%s }}%s{%% endmacro %%}{{ f(1) }}", tags, open,
+             close, ends);
+    expect_failure(source, "{}", IG_ERR_LIMIT, "evaluation nests deeper than 600");
+    free(tags);
+    free(ends);
+    free(open);
+    free(close);
 }
 
 /* What appending costs must not grow with what is there already. */
@@ -632,13 +650,14 @@ static void test_failing_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),   cmocka_unit_test(test_public_models),
-        cmocka_unit_test(test_marks),   cmocka_unit_test(test_injection),
-        cmocka_unit_test(test_syntax),  cmocka_unit_test(test_nesting),
-        cmocka_unit_test(test_bounds),  cmocka_unit_test(test_appending),
-        cmocka_unit_test(test_sharing), cmocka_unit_test(test_values_deep),
-        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_many),
-        cmocka_unit_test(test_time),    cmocka_unit_test(test_failing_memory),
+        cmocka_unit_test(test_cases),          cmocka_unit_test(test_public_models),
+        cmocka_unit_test(test_marks),          cmocka_unit_test(test_injection),
+        cmocka_unit_test(test_syntax),         cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_bounds),         cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_appending),      cmocka_unit_test(test_sharing),
+        cmocka_unit_test(test_values_deep),    cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_many),           cmocka_unit_test(test_time),
+        cmocka_unit_test(test_failing_memory),
     };
     return cmocka_run_group_tests(tests, make_context, destroy_context);
 }

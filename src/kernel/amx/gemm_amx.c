@@ -14,9 +14,9 @@
  *     tiles     [0] [1] [2] [3]           C into ring[b % RING]
  *     vectors           [0] [1] [2]       from ring[b % RING]
  *
- * A partial tile of n >= LEAST columns is read as if it had 16: the rows past n belong to
- * the next block, and their sums are dropped. Fewer columns, and a partial tile so short
- * that the last block would read past its end, go to the avx512 product.
+ * Tiles pay from 16 columns on (32 where a block has two sums): fewer go to the avx512
+ * product. Behind whole tiles a partial one of 9 or more columns is read as if it had 16:
+ * the rows past its own belong to the next block, and their sums are dropped.
  *
  * The tile registers' shapes are state of the thread. thread_init loads them, and each call
  * makes sure of them (a store of 64 bytes), so that a thread whose shapes are not there, or
@@ -26,7 +26,7 @@
 
 #include <string.h>
 
-enum { LEAST = 6, AHEAD = 2, RING = 4 };
+enum { LEAST_REST = 9, AHEAD = 3, RING = 4 };
 
 /* Tile registers: constants of the instructions. */
 #define TILE_C  0 /* 16 x 64 bytes: [16 c][16 r] i32 */
@@ -95,15 +95,15 @@ IG_INLINE void block_sums(int32_t *isum, const uint8_t *w, const int8_t *q, cons
     }
 }
 
-/* acc [n_c] += the block's sums, scaled: s [sums + has_min][16] f32, scale and sum [n_c] */
+/* acc [16] += the block's sums, scaled: s [sums + has_min][16] f32, scale and sum [16] */
 IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
-                          const float *scale, const float *sum, const int n_c,
-                          const int sums, const int has_min)
+                          const float *scale, const float *sum, const int sums,
+                          const int has_min)
 {
     const __m512 s0 = _mm512_load_ps(s);
     const __m512 s1 = sums == 2 || has_min ? _mm512_load_ps(s + 64) : s0;
     IG_UNROLL
-    for (int c = 0; c < n_c; c++) {
+    for (int c = 0; c < 16; c++) {
         const __m512 x = _mm512_set1_ps(scale[c]);
         acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(isum + 16 * c)),
                                  _mm512_mul_ps(s0, x), acc[c]);
@@ -116,17 +116,16 @@ IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
     }
 }
 
-/* out [n][16] of a tile of n columns, n <= n_c. w: the expanded group; ring: RING sums */
+/* out [n][16] of a tile of n columns. w: the expanded group; ring: RING sums */
 IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t n,
-                        int64_t nb, int32_t *ring, const int n_c, const int sums,
-                        const int has_min)
+                        int64_t nb, int32_t *ring, const int sums, const int has_min)
 {
     const ig__q8_tile t = ig__q8_tile_at(acts, n, nb);
     const int64_t stride = 512 + 64 * (sums + has_min);
     const int64_t one = 256 * sums;
     __m512 acc[16];
     IG_UNROLL
-    for (int c = 0; c < n_c; c++)
+    for (int c = 0; c < 16; c++)
         acc[c] = _mm512_setzero_ps();
     for (int64_t b = 0; b < AHEAD && b < nb; b++)
         block_sums(ring + one * b, w + stride * b, t.q + 32 * n * b, sums);
@@ -136,10 +135,10 @@ IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t 
             block_sums(ring + one * (next % RING), w + stride * next, t.q + 32 * n * next,
                        sums);
         scale_sums(acc, ring + one * (b % RING), w + stride * b + 512, t.scale + n * b,
-                   t.sum + n * b, n_c, sums, has_min);
+                   t.sum + n * b, sums, has_min);
     }
     IG_UNROLL
-    for (int c = 0; c < n_c; c++)
+    for (int c = 0; c < 16; c++)
         if (c < n)
             _mm512_storeu_ps(out + 16 * c, acc[c]);
 }
@@ -151,15 +150,15 @@ typedef struct kind {
                 void *scratch);
 } kind;
 
-/* Would 16 rows of the last block's q end inside the tile's own bytes? */
+/* May a partial tile be read as 16 columns: do the last block's end inside its bytes? */
 static bool is_readable(int64_t n, int64_t nb)
 {
-    return n >= LEAST && (nb - 1) * n * 32 + 512 <= nb * n * 48;
+    return n >= LEAST_REST && (nb - 1) * n * 32 + 512 <= nb * n * 48;
 }
 
 /* out = w * x^T for one group of 16 rows.
  *   out [n][16] f32   group: packed   acts: Q8 tiles of K values, n columns
- *   scratch: RING sums of at most 2 KiB, then the expanded group, at most 20*K bytes */
+ *   scratch: RING sums, at most 8 KiB of them, then the expanded group, at most 20*K bytes */
 IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                     void *scratch, kind type, const int sums, const int has_min)
 {
@@ -168,24 +167,19 @@ IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, 
     const char *tile = acts;
     int32_t *ring = scratch;
     uint8_t *w = (uint8_t *)scratch + RING * 1024 * sums;
-    int64_t c = 0;
-    if (n >= IG_TILE || is_readable(n, nb)) {
-        ensure_shapes();
-        type.expand(w, group, k);
-    }
-    for (; c + IG_TILE <= n; c += IG_TILE, tile += tile_bytes)
-        one_tile(out + 16 * c, w, tile, IG_TILE, nb, ring, 16, sums, has_min);
-    const int64_t rest = n - c;
-    if (rest == 0)
+    if (n < IG_TILE * sums) {
+        type.few(out, group, acts, n, k, scratch);
         return;
-    if (!is_readable(rest, nb))
-        type.few(out + 16 * c, group, tile, rest, k, scratch);
-    else if (rest <= 8)
-        one_tile(out + 16 * c, w, tile, rest, nb, ring, 8, sums, has_min);
-    else if (rest <= 12)
-        one_tile(out + 16 * c, w, tile, rest, nb, ring, 12, sums, has_min);
-    else
-        one_tile(out + 16 * c, w, tile, rest, nb, ring, 16, sums, has_min);
+    }
+    ensure_shapes();
+    type.expand(w, group, k);
+    int64_t c = 0;
+    for (; c + IG_TILE <= n; c += IG_TILE, tile += tile_bytes)
+        one_tile(out + 16 * c, w, tile, IG_TILE, nb, ring, sums, has_min);
+    if (is_readable(n - c, nb))
+        one_tile(out + 16 * c, w, tile, n - c, nb, ring, sums, has_min);
+    else if (c < n)
+        type.few(out + 16 * c, group, tile, n - c, k, scratch);
 }
 
 /* One body for the types of one kind. */

@@ -56,9 +56,17 @@ IG_AVX512_GEMM(ig__avx512_gemm_f32_q8_0);
 IG_AVX512_GEMM(ig__avx512_gemm_f32_q4_k);
 IG_AVX512_GEMM(ig__avx512_gemm_f32_q6_k);
 
+/* Columns k0 .. k0+n_k-1 of a group as f32 [n_k][16]: where they lie, or in `room` (a span
+ * of IG_SPAN columns). k0 is a multiple of IG_SPAN, n_k <= IG_SPAN. */
+enum { IG_SPAN = 256 };
+typedef const float *ig__floats_fn(float *room, const void *group, int64_t k0, int64_t n_k);
+
+/* The product with f32 activations of any type that has such a function. */
+void ig__avx512_gemm_floats(float *out, const void *group, const void *acts, int64_t n,
+                            int64_t k, void *scratch, ig__floats_fn *floats);
+
 void ig__avx512_pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
 void ig__avx512_pack_bf16(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
-void ig__avx512_pack_f32(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
 
 /* The parts of a Q8 activation tile of n columns, nb = K/32. */
 typedef struct ig__q8_tile {

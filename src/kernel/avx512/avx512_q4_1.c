@@ -1,10 +1,11 @@
-/* Q4_1 with int8 activations: d [16] f16, m [16] f16 and 256 bytes of nibbles a block;
+/* Q4_1: d [16] f16, m [16] f16 and 256 bytes of nibbles a block;
  * value d * q + m.
  */
 #include "kernel/avx512/read_bits.h"
 
 #define GEMM        ig__avx512_gemm_q4_1
 #define EXPAND      ig__avx512_expand_q4_1
+#define GEMM_F32    ig__avx512_gemm_f32_q4_1
 #define BLOCK       32
 #define BLOCK_BYTES 320
 #define SUMS        1

@@ -1,4 +1,4 @@
-/* Q4_K with int8 activations: d [16] f16, dmin [16] f16, 8 x 16 scales and 8 x 16 mins of a
+/* Q4_K: d [16] f16, dmin [16] f16, 8 x 16 scales and 8 x 16 mins of a
  * byte, then 8 x 256 bytes of nibbles a block of 256; value d * sc * q - dmin * mn. The
  * products d * sc and -(dmin * mn) are exact in f32 (11 + 6 bits).
  */
@@ -6,6 +6,7 @@
 
 #define GEMM        ig__avx512_gemm_q4_k
 #define EXPAND      ig__avx512_expand_q4_k
+#define GEMM_F32    ig__avx512_gemm_f32_q4_k
 #define BLOCK       256
 #define BLOCK_BYTES 2368
 #define SUMS        1

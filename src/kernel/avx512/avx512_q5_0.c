@@ -1,10 +1,11 @@
-/* Q5_0 with int8 activations: d [16] f16, 256 bytes of nibbles and 64 of fifth bits a
+/* Q5_0: d [16] f16, 256 bytes of nibbles and 64 of fifth bits a
  * block; value d * (q - 16).
  */
 #include "kernel/avx512/read_bits.h"
 
 #define GEMM        ig__avx512_gemm_q5_0
 #define EXPAND      ig__avx512_expand_q5_0
+#define GEMM_F32    ig__avx512_gemm_f32_q5_0
 #define BLOCK       32
 #define BLOCK_BYTES 352
 #define SUMS        1

@@ -1,4 +1,4 @@
-/* Q6_K with int8 activations: d [16] f16, 16 x 16 scales i8, then 8 x (256 bytes of
+/* Q6_K: d [16] f16, 16 x 16 scales i8, then 8 x (256 bytes of
  * nibbles, 128 of upper bits) a block of 256; value d * sc * (q - 32), a scale each 16
  * columns. The product d * sc is exact in f32 (11 + 7 bits).
  */
@@ -6,6 +6,7 @@
 
 #define GEMM        ig__avx512_gemm_q6_k
 #define EXPAND      ig__avx512_expand_q6_k
+#define GEMM_F32    ig__avx512_gemm_f32_q6_k
 #define BLOCK       256
 #define BLOCK_BYTES 3360
 #define SUMS        2

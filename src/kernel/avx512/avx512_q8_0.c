@@ -1,9 +1,10 @@
-/* Q8_0 with int8 activations: d [16] f16 and 512 bytes a block, each the value + 128.
+/* Q8_0: d [16] f16 and 512 bytes a block, each the value + 128.
  */
 #include "kernel/avx512/read_bits.h"
 
 #define GEMM        ig__avx512_gemm_q8_0
 #define EXPAND      ig__avx512_expand_q8_0
+#define GEMM_F32    ig__avx512_gemm_f32_q8_0
 #define BLOCK       32
 #define BLOCK_BYTES 544
 #define SUMS        1

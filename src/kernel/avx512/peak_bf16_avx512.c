@@ -10,14 +10,18 @@ double ig__peak_bf16_avx512(int64_t n_rounds)
 {
     __m512 s[CHAINS];
     __m512i x = _mm512_set1_epi16(0x3f7f), y = _mm512_set1_epi16(0x3a83);
-    for (int j = 0; j < CHAINS; j++)
+#pragma GCC unroll 20
+    for (int j = 0; j < CHAINS; j++) {
         s[j] = _mm512_setzero_ps();
+        __asm__ volatile("" : "+v"(s[j])); /* equal chains would be one */
+    }
     for (int64_t i = 0; i < n_rounds; i++) {
         __asm__ volatile("" : "+v"(x), "+v"(y));
 #pragma GCC unroll 20
         for (int j = 0; j < CHAINS; j++)
             s[j] = _mm512_dpbf16_ps(s[j], (__m512bh)x, (__m512bh)y);
     }
+#pragma GCC unroll 20
     for (int j = 0; j < CHAINS; j++)
         __asm__ volatile("" ::"v"(s[j]));
     return 2.0 * 32 * CHAINS * (double)n_rounds;

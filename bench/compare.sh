@@ -1,0 +1,20 @@
+#!/bin/sh
+# Compare with peers on this machine, in one run.
+#
+#   sh bench/compare.sh run     running models, against llama.cpp
+#
+# Sets the peer up (once, in the cache folder), alternates the two programs, and prints the ratios
+# with their spread as a table; JSON goes to the file that --json names. All options are those of
+# bench/compare_run.py (--help).
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+case "${1:-}" in
+run)
+    shift
+    exec python3 "$here/compare_run.py" "$@"
+    ;;
+*)
+    echo "usage: sh bench/compare.sh run [options]" >&2
+    exit 2
+    ;;
+esac
