@@ -52,9 +52,7 @@ static void copy_sources(ig__rewrite *r)
             r->map[v] = ig__graph_input(r->to, info->index, info->type);
         } else if (info->kind == IG_VALUE_PARAM) {
             const ig__param *param = &r->from->params[info->index];
-            r->map[v] = ig__graph_param(r->to, param->name, info->type);
-            if (r->map[v] != IG_NO_VALUE)
-                r->to->params[r->to->values[r->map[v]].index].data = param->data;
+            r->map[v] = ig__graph_new_param(r->to, param->name, info->type, param->data);
         }
     }
 }

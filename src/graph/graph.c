@@ -80,22 +80,26 @@ ig__value ig__graph_input(ig__graph *g, int32_t index, ig__type type)
     return add_value(g, type, IG_VALUE_INPUT, index);
 }
 
-ig__value ig__graph_param(ig__graph *g, const char *name, ig__type type)
+ig__value ig__graph_new_param(ig__graph *g, const char *name, ig__type type, void *data)
 {
-    if (g->status != IG_OK)
-        return IG_NO_VALUE;
-    for (int32_t i = 0; i < g->n_params; i++)
-        if (!strcmp(g->params[i].name, name))
-            return g->params[i].value;
-    if (!reserve(g, &g->params, g->n_params, &g->cap_params, sizeof *g->params))
+    if (g->status != IG_OK ||
+        !reserve(g, &g->params, g->n_params, &g->cap_params, sizeof *g->params))
         return IG_NO_VALUE;
     const char *copy = ig__arena_copy(&g->arena, name, strlen(name) + 1);
     if (!copy)
         return fail_memory(g);
     const ig__value v = add_value(g, type, IG_VALUE_PARAM, g->n_params);
     if (v != IG_NO_VALUE)
-        g->params[g->n_params++] = (ig__param){.name = copy, .value = v};
+        g->params[g->n_params++] = (ig__param){.name = copy, .value = v, .data = data};
     return v;
+}
+
+ig__value ig__graph_param(ig__graph *g, const char *name, ig__type type)
+{
+    for (int32_t i = 0; i < g->n_params; i++)
+        if (!strcmp(g->params[i].name, name))
+            return g->params[i].value;
+    return ig__graph_new_param(g, name, type, NULL);
 }
 
 ig__value ig__graph_apply(ig__graph *g, const ig__op *op, const void *attrs, const ig__value *in,

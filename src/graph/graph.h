@@ -64,6 +64,8 @@ IG_PRINTF(2, 3) void ig__graph_enter(ig__graph *g, const char *fmt, ...);
 ig__value ig__graph_input(ig__graph *g, int32_t index, ig__type type);
 /* The parameter of that name; asked for again, the same value (its type must be the same). */
 ig__value ig__graph_param(ig__graph *g, const char *name, ig__type type);
+/* A parameter whose name the graph is known not to have yet (copies of graphs). */
+ig__value ig__graph_new_param(ig__graph *g, const char *name, ig__type type, void *data);
 /* A call of an operator: its shape rule is checked now. attrs has op->attrs_bytes, copied. */
 ig__value ig__graph_apply(ig__graph *g, const ig__op *op, const void *attrs, const ig__value *in,
                           int n_in);

@@ -9,7 +9,7 @@
  * computes each output element by one fixed sequence of operations: wide and narrow
  * variants of a kernel differ in what runs side by side, never in the order of one
  * element's sums. Tables of different instruction sets may differ in the last bits ("amx"
- * gives the bits of "avx512").
+ * gives the bits of "avx512" but for products with BF16 activations).
  *
  * Weights are packed in groups of 16 rows (the lanes of a zmm register); docs/packing.md
  * has the pictures. Activations are packed in tiles of at most 16 columns (tokens).
@@ -239,7 +239,7 @@ typedef struct ig__kernels {
 
 /* Room for one group expanded to f32 (the widest form), and a whole result tile. */
 #define IG_GEMM_SCRATCH(k) ((size_t)(k)*64 + 4096)
-/* Room for the scores and the queries of R rows. */
+/* Room for the scores of R rows and a panel of keys or values as f32. */
 #define IG_ATTEND_SCRATCH(r, w)                                                            \
     ((size_t)(r) * (IG_KEY_BLOCK * 4 + (size_t)(w)*4 + 256) + 65536)
 

@@ -512,7 +512,8 @@ static void test_twins_agree(void **state)
         for (int j = 0; j < 2; j++) {
             operands o = new_operands(weight_types[i / 2], ks[j], 0.1f, 3, &seed);
             for (ig__acts format = 0; format < IG_ACTS_COUNT; format++) {
-                if (!pair[0]->gemm[format][o.dtype])
+                const bool is_promised = i % 2 == 0 || format != IG_ACTS_BF16;
+                if (!pair[0]->gemm[format][o.dtype] || !is_promised)
                     continue;
                 for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
                     multiply(a, pair[0], format, &o, o.x, widths[w]);

@@ -17,14 +17,8 @@
  * Tiles pay from 16 columns on (32 where a block has two sums): fewer go to the avx512
  * product. Behind whole tiles a partial one of 9 or more columns is read as if it had 16:
  * the rows past its own belong to the next block, and their sums are dropped.
- *
- * The tile registers' shapes are state of the thread. thread_init loads them, and each call
- * makes sure of them (a store of 64 bytes), so that a thread whose shapes are not there, or
- * not ours, computes the same.
  */
 #include "kernel/amx/amx_int.h"
-
-#include <string.h>
 
 enum { LEAST_REST = 9, AHEAD = 3, RING = 4 };
 
@@ -36,14 +30,7 @@ enum { LEAST_REST = 9, AHEAD = 3, RING = 4 };
 #define TILE_A2 4 /* 16 x 16 bytes: half a block of 32 */
 #define TILE_B2 5 /* 4 x 64 bytes */
 
-/* The 64 bytes that LDTILECFG takes. */
-typedef struct shapes {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} shapes;
-
-static const shapes our_shapes = {
+static const ig__tile_shapes shapes = {
     .palette = 1,
     .row_bytes = {[TILE_C] = 64,
                   [TILE_C2] = 64,
@@ -61,15 +48,7 @@ static const shapes our_shapes = {
 
 void ig__amx_thread_init(void)
 {
-    _tile_loadconfig(&our_shapes);
-}
-
-static void ensure_shapes(void)
-{
-    shapes now;
-    _tile_storeconfig(&now);
-    if (memcmp(&now, &our_shapes, sizeof now) != 0)
-        _tile_loadconfig(&our_shapes);
+    _tile_loadconfig(&shapes);
 }
 
 /* isum [sums][16 c][16 r] of a block: w [8][64] i8, q [16][32] i8 */
@@ -171,7 +150,7 @@ IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, 
         type.few(out, group, acts, n, k, scratch);
         return;
     }
-    ensure_shapes();
+    ig__ensure_shapes(&shapes);
     type.expand(w, group, k);
     int64_t c = 0;
     for (; c + IG_TILE <= n; c += IG_TILE, tile += tile_bytes)
