@@ -5,7 +5,8 @@
  * to add a row in a file of its own and to name it in table.c; nothing else lists operators.
  *
  * Plain rows are what model files are written in. Rows marked `fused` are made by passes
- * (src/compile) out of plain ones, and compute the same.
+ * (src/compile) out of plain ones, and compute the same, but for the rounding of activations
+ * to the format that products want.
  *
  * A dimension may be a symbol (the tokens of a step, the rows whose logits are wanted), known only
  * when a plan runs: times * symbol + plus.
