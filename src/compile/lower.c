@@ -26,8 +26,6 @@ ig__value ig__pass_pack(ig__rewrite *r, const ig__node *node)
     ig__pack_attrs attrs = {.format = r->opts->kernels->acts[w->dtype]};
     if (r->opts->exact)
         attrs.format = IG_ACTS_F32;
-    else if (attrs.format == IG_ACTS_Q8)
-        attrs.format = IG_ACTS_Q8X2;
     const ig__value x = r->map[node->in[0]];
     const ig__value in[] = {ig__graph_apply(r->to, &ig__op_pack, &attrs, &x, 1),
                             r->map[node->in[1]]};

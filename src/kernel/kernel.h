@@ -73,22 +73,28 @@ size_t ig__packed_group_bytes(ig_dtype dtype, int64_t k);
  *         | isum [nb][n][2] i32: sums of q over columns 0..15 and 16..31 of the block
  *   BF16  [K/2][n][2] bf16
  *   F32   [K][n] f32
- *   Q8X2  all tiles of x in Q8, then all tiles of what they left over, x - scale * q, in Q8
- *         again: 15 bits of x. The default with quantised weights: 8 bits alone lose 1 % of a
- *         product, up to 0.3 in a log-probability (docs/decisions/0002).
+ *   Q8X2  q [nb][n][2][32] i8: hi and lo | scale [nb][n] f32 | sum [nb][n] f32
+ *         = scale * (16 * sum of hi + sum of lo) | isum [nb][n][2][2] i32: sums of hi, then
+ *         of lo, each over columns 0..15 and 16..31. The default with quantised weights:
+ *         8 bits alone lose 1 % of a product, up to 0.3 in a log-probability of a small model;
+ *         two terms are 12 bits, and 16 * w of a 4-bit weight is still a byte
+ *         (docs/decisions/0002).
  *
- * Q8: scale = max|x| / 127 over the 32, q = round to nearest even of x * (127 / max|x|);
- * all 0 where max|x| < 2^-119. (From there on scale is a normal float and 127 / max|x|
+ * Q8: scale = max|x| / 127 over the 32, q = round to nearest even of x * (127 / max|x|).
+ * Q8X2: hi = that q, and lo = what is left in units of 1/16 of that scale: round to nearest
+ * even of fma(-max|x| / 127, hi, x) * 16 * (127 / max|x|), within -8 .. 8; scale =
+ * max|x| / 127 / 16, so that x is about scale * (16 * hi + lo).
+ * All is 0 where max|x| < 2^-111. (From there on scale is a normal float and the factors are
  * finite.) A NaN or infinity in x gives a NaN scale and sum, with q and isum 0: it reaches
  * the outputs and is reported, not lost. Every table packs the same bytes. Whole tiles have
  * the same size: tile i starts at i * ig__tile_bytes(format, k, 16).
  */
 typedef enum ig__acts {
     IG_ACTS_Q8,
+    IG_ACTS_Q8X2,
     IG_ACTS_BF16,
     IG_ACTS_F32,
-    IG_ACTS_COUNT,
-    IG_ACTS_Q8X2 = IG_ACTS_COUNT /* two panels of Q8, one behind the other */
+    IG_ACTS_COUNT
 } ig__acts;
 
 static inline size_t ig__tile_bytes(ig__acts format, int64_t k, int64_t n)
@@ -97,7 +103,7 @@ static inline size_t ig__tile_bytes(ig__acts format, int64_t k, int64_t n)
     case IG_ACTS_Q8:
         return (size_t)(k / IG_QBLOCK * n) * (32 + 4 + 4 + 8);
     case IG_ACTS_Q8X2:
-        return 2 * ig__tile_bytes(IG_ACTS_Q8, k, n);
+        return (size_t)(k / IG_QBLOCK * n) * (64 + 4 + 4 + 16);
     case IG_ACTS_BF16:
         return (size_t)(k * n) * 2;
     default:
@@ -176,18 +182,9 @@ typedef struct ig__kernels {
                                                 const void *acts, int64_t n, int64_t k,
                                                 void *scratch);
 
-    /* The same of Q8X2 activations: out = w * (hi + lo); hi and lo are Q8 tiles of the same
-     * columns. NULL: the caller adds two products. */
-    void (*gemm_q8x2[IG_DTYPE_COUNT])(float *out, const void *group, const void *hi,
-                                      const void *lo, int64_t n, int64_t k, void *scratch);
-
     /* Column c of a tile of n from x [K] f32. k multiple of 32. */
     void (*pack_acts[IG_ACTS_COUNT])(void *tile, const float *x, int64_t c, int64_t n,
                                      int64_t k);
-
-    /* The same for Q8X2, to the tiles hi and lo. `rest` [K] is scratch. */
-    void (*pack_q8x2)(void *hi, void *lo, const float *x, int64_t c, int64_t n, int64_t k,
-                      float *rest);
 
     /* y = row r (0..15) of a packed group as float32. y [K] */
     void (*unpack_row[IG_DTYPE_COUNT])(float *y, const void *group, int64_t r, int64_t k);
@@ -237,9 +234,9 @@ typedef struct ig__kernels {
     void (*thread_init)(void);
 } ig__kernels;
 
-/* Room for one group expanded to f32 (the widest form), and a whole result tile. */
-#define IG_GEMM_SCRATCH(k) ((size_t)(k)*64 + 4096)
-/* Room for the scores of R rows and a panel of keys or values as f32. */
+/* Room for one group expanded to f32 (the widest form), and a ring of result tiles. */
+#define IG_GEMM_SCRATCH(k) ((size_t)(k)*64 + 16384)
+/* Room for the scores and the queries of R rows. */
 #define IG_ATTEND_SCRATCH(r, w)                                                            \
     ((size_t)(r) * (IG_KEY_BLOCK * 4 + (size_t)(w)*4 + 256) + 65536)
 

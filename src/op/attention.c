@@ -397,14 +397,14 @@ static void join_pack_run(const ig__step_args *s, int64_t begin, int64_t end)
     float *row = s->scratch;
     const int64_t last = ig__tile_row(end, s->out.rows);
     for (int64_t t = ig__tile_row(begin, s->out.rows); t < last; t++)
-        ig__pack_row(s, t, joined(s, t, row), row + s->out.width);
+        ig__pack_row(s, t, joined(s, t, row));
 }
 
 static size_t join_pack_scratch(const ig__type *const *in, int n_in, const ig__type *out,
                                 const void *attrs)
 {
     (void)n_in, (void)out, (void)attrs;
-    return (size_t)ig__type_width(in[0]) * 8;
+    return (size_t)ig__type_width(in[0]) * 4;
 }
 
 const ig__op ig__op_join_pack = {.name = "join_pack",

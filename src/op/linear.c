@@ -51,25 +51,10 @@ void ig__product(const ig__step_args *s, float *block, const ig__operand *w, int
                  int64_t column, int64_t n, void *scratch)
 {
     const ig__operand *acts = &s->in[0];
-    const ig_dtype dtype = w->type->dtype;
-    const ig__acts format = acts->type->acts == IG_ACTS_Q8X2 ? IG_ACTS_Q8 : acts->type->acts;
+    const ig__acts format = acts->type->acts;
     const char *x = (const char *)acts->data + (size_t)(column / IG_TILE) *
                                                    ig__tile_bytes(format, w->width, IG_TILE);
-    const char *rows = ig__group_at(w, group);
-    if (acts->type->acts != IG_ACTS_Q8X2) {
-        s->k->gemm[format][dtype](block, rows, x, n, w->width, scratch);
-        return;
-    }
-    const char *lo = x + ig__acts_bytes(IG_ACTS_Q8, w->width, acts->rows);
-    if (s->k->gemm_q8x2[dtype]) {
-        s->k->gemm_q8x2[dtype](block, rows, x, lo, n, w->width, scratch);
-        return;
-    }
-    float *second = scratch;
-    scratch = second + IG_TOKEN_BLOCK * IG_GROUP;
-    s->k->gemm[IG_ACTS_Q8][dtype](block, rows, x, n, w->width, scratch);
-    s->k->gemm[IG_ACTS_Q8][dtype](second, rows, lo, n, w->width, scratch);
-    s->k->add(block, block, second, n * IG_GROUP);
+    s->k->gemm[format][w->type->dtype](block, ig__group_at(w, group), x, n, w->width, scratch);
 }
 
 static void product_cost(ig__cost *cost, const ig__type *acts, const ig__type *w,
@@ -161,27 +146,20 @@ static ig_status pack_shape(ig__type *out, const ig__type *const *in, int n_in,
     return IG_OK;
 }
 
-void ig__pack_row(const ig__step_args *s, int64_t t, const float *x, float *rest)
+void ig__pack_row(const ig__step_args *s, int64_t t, const float *x)
 {
     const int64_t k = s->out.width, n = s->out.rows, tile = t / IG_TILE;
-    const int64_t left = n - tile * IG_TILE, in_tile = left < IG_TILE ? left : IG_TILE;
+    const int64_t left = n - tile * IG_TILE;
     const ig__acts format = s->out.type->acts;
-    char *panel = s->out.data;
-    if (format == IG_ACTS_Q8X2) {
-        char *hi = panel + (size_t)tile * ig__tile_bytes(IG_ACTS_Q8, k, IG_TILE);
-        s->k->pack_q8x2(hi, hi + ig__acts_bytes(IG_ACTS_Q8, k, n), x, t % IG_TILE, in_tile, k,
-                        rest);
-    } else {
-        s->k->pack_acts[format](panel + (size_t)tile * ig__tile_bytes(format, k, IG_TILE), x,
-                                t % IG_TILE, in_tile, k);
-    }
+    char *at = (char *)s->out.data + (size_t)tile * ig__tile_bytes(format, k, IG_TILE);
+    s->k->pack_acts[format](at, x, t % IG_TILE, left < IG_TILE ? left : IG_TILE, k);
 }
 
 static void pack_run(const ig__step_args *s, int64_t begin, int64_t end)
 {
     const int64_t last = ig__tile_row(end, s->out.rows);
     for (int64_t t = ig__tile_row(begin, s->out.rows); t < last; t++)
-        ig__pack_row(s, t, ig__row_f32(&s->in[0], t), s->scratch);
+        ig__pack_row(s, t, ig__row_f32(&s->in[0], t));
 }
 
 static void norm_pack_run(const ig__step_args *s, int64_t begin, int64_t end)
@@ -191,16 +169,16 @@ static void norm_pack_run(const ig__step_args *s, int64_t begin, int64_t end)
     for (int64_t t = ig__tile_row(begin, s->out.rows); t < last; t++) {
         float *x = s->scratch;
         s->k->rms_norm(x, ig__row_f32(&s->in[0], t), s->in[1].data, s->out.width, a->eps);
-        ig__pack_row(s, t, x, x + s->out.width);
+        ig__pack_row(s, t, x);
     }
 }
 
-/* A row, normalised, and a row of what packing leaves over. */
+/* A row, normalised. */
 static size_t pack_scratch(const ig__type *const *in, int n_in, const ig__type *out,
                            const void *attrs)
 {
     (void)n_in, (void)out, (void)attrs;
-    return (size_t)ig__type_width(in[0]) * 8;
+    return (size_t)ig__type_width(in[0]) * 4;
 }
 
 const ig__op ig__op_pack = {.name = "pack",
@@ -285,7 +263,7 @@ static size_t product_scratch(const ig__type *const *in, int n_in, const ig__typ
                               const void *attrs)
 {
     (void)n_in, (void)out, (void)attrs;
-    return (size_t)IG_TOKEN_BLOCK * IG_GROUP * 4 + ig__product_scratch(in[1]->dims[1].plus);
+    return (size_t)IG_TOKEN_BLOCK * IG_GROUP * 4 + IG_GEMM_SCRATCH(in[1]->dims[1].plus);
 }
 
 static void linear_packed_cost(ig__cost *cost, const ig__type *const *in, int n_in,

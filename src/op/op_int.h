@@ -41,7 +41,7 @@ ig__piece ig__piece_of(const ig__cut *cut, int64_t item, int64_t n_columns);
 
 /* block [n][16] = group `group` of w times columns [column, column + n) of the activations
  * in[0]; column is a multiple of IG_TILE, n <= IG_TOKEN_BLOCK. `scratch` holds
- * ig__product_scratch(K). */
+ * IG_GEMM_SCRATCH(K). */
 void ig__product(const ig__step_args *s, float *block, const ig__operand *w, int64_t group,
                  int64_t column, int64_t n, void *scratch);
 static inline const char *ig__group_at(const ig__operand *w, int64_t group)
@@ -49,17 +49,12 @@ static inline const char *ig__group_at(const ig__operand *w, int64_t group)
     return (const char *)w->data +
            (size_t)group * ig__packed_group_bytes(w->type->dtype, w->width);
 }
-/* The second term of Q8X2, and the kernel's own. */
-static inline size_t ig__product_scratch(int64_t k)
-{
-    return (size_t)IG_TOKEN_BLOCK * IG_GROUP * 4 + IG_GEMM_SCRATCH(k);
-}
 /* The shape rule's part that every product shares: acts [.., K], w [N, K] with a kernel for them. */
 ig_status ig__check_product(const char *op, const ig__type *acts, const ig__type *w,
                             ig_error *err);
 
-/* Row t of the output's tiles from x [K]. `rest` [K] is scratch. */
-void ig__pack_row(const ig__step_args *s, int64_t t, const float *x, float *rest);
+/* Row t of the output's tiles from x [K]. */
+void ig__pack_row(const ig__step_args *s, int64_t t, const float *x);
 
 /* Write key and value [W] of a row of the batch to its place in the cache. */
 void ig__cache_put(const ig__step_args *s, int64_t layer, int64_t head, int64_t row,

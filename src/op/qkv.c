@@ -114,7 +114,7 @@ static size_t qkv_scratch(const ig__type *const *in, int n_in, const ig__type *o
     (void)n_in, (void)out;
     const ig__qkv_attrs *a = attrs;
     return (size_t)(2 * IG_TOKEN_BLOCK * a->width + IG_TOKEN_BLOCK * IG_GROUP) * 4 +
-           ig__product_scratch(in[1]->dims[1].plus);
+           IG_GEMM_SCRATCH(in[1]->dims[1].plus);
 }
 
 static void qkv_cost(ig__cost *cost, const ig__type *const *in, int n_in, const ig__type *out,

@@ -165,6 +165,8 @@ static double tolerance(ig__acts format, ig_dtype dtype, int64_t k)
     switch (format) {
     case IG_ACTS_Q8:
         return IG_TOL_GEMM_Q8(k);
+    case IG_ACTS_Q8X2:
+        return IG_TOL_GEMM_Q8X2(k);
     case IG_ACTS_BF16:
         return dtype == IG_DTYPE_F16 ? IG_TOL_GEMM_BF16_F16(k) : IG_TOL_GEMM_BF16(k);
     default:
@@ -175,7 +177,7 @@ static double tolerance(ig__acts format, ig_dtype dtype, int64_t k)
 static void fail_at(const ig__kernels *t, ig__acts format, const operands *o, int64_t n,
                     int64_t c, int64_t r, double found, double wanted)
 {
-    static const char *const names[] = {"q8", "bf16", "f32"};
+    static const char *const names[] = {"q8", "q8x2", "bf16", "f32"};
     char text[200];
     snprintf(text, sizeof text, "%s %s x %s: k %d, n %d, column %d, row %d: %.9g, not %.9g",
              t->isa, ig_dtype_name(o->dtype), names[format], (int)o->k, (int)n, (int)c,

@@ -99,7 +99,7 @@ IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
 IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t n,
                         int64_t nb, int32_t *ring, const int sums, const int has_min)
 {
-    const ig__q8_tile t = ig__q8_tile_at(acts, n, nb);
+    const ig__q8_tile t = ig__q8_tile_at(acts, n, nb, 1);
     const int64_t stride = 512 + 64 * (sums + has_min);
     const int64_t one = 256 * sums;
     __m512 acc[16];

@@ -3,6 +3,7 @@
 #include "kernel/kernel_int.h"
 
 #include <immintrin.h>
+#include <string.h>
 
 #define ACTS_INLINE static inline __attribute__((always_inline))
 
@@ -15,18 +16,16 @@ ACTS_INLINE uint32_t largest_lane(__m256i v)
     return (uint32_t)_mm_cvtsi128_si32(m);
 }
 
-/* q [32] i8, isum [2]: x times inverse, rounded to nearest even. */
-ACTS_INLINE void quantise(int8_t *q, int32_t isum[2], const __m256 x[4], float inverse)
+/* q [32] i8 = the integers v, saturated to -127 .. 127; isum [2] their sums by halves. */
+ACTS_INLINE void put_bytes(int8_t *q, int32_t isum[2], const __m256i v[4])
 {
-    const __m256 s = _mm256_set1_ps(inverse);
-    const __m256i a = _mm256_packs_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(x[0], s)),
-                                         _mm256_cvtps_epi32(_mm256_mul_ps(x[1], s)));
-    const __m256i b = _mm256_packs_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(x[2], s)),
-                                         _mm256_cvtps_epi32(_mm256_mul_ps(x[3], s)));
     /* Packing works within 128-bit lanes: fours 0 2 4 6 | 1 3 5 7 are to be put in order.
      */
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
+    __m256i bytes =
+        _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+    bytes =
+        _mm256_max_epi8(_mm256_permutevar8x32_epi32(bytes, order), _mm256_set1_epi8(-127));
     _mm256_storeu_si256((__m256i *)(void *)q, bytes);
 
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
@@ -37,16 +36,41 @@ ACTS_INLINE void quantise(int8_t *q, int32_t isum[2], const __m256 x[4], float i
     isum[1] = _mm256_extract_epi32(sums, 4);
 }
 
-/* Column c of a Q8 tile of n: q [nb][n][32], scale and sum [nb][n], isum [nb][n][2]. */
-static void pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
+/* One block: q [terms][32], isum [terms][2] of x [32] in four registers, in units of `unit`
+ * = 1 / inverse and, the second term, of 1/16 of it. */
+ACTS_INLINE void quantise(int8_t *q, int32_t *isum, const __m256 x[4], float unit,
+                          float inverse, const int terms)
+{
+    const __m256 s = _mm256_set1_ps(inverse);
+    __m256i v[4];
+    for (int i = 0; i < 4; i++)
+        v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(x[i], s));
+    put_bytes(q, isum, v);
+    if (terms == 1)
+        return;
+    const __m256 s16 = _mm256_set1_ps(16.0f * inverse);
+    for (int i = 0; i < 4; i++) {
+        const __m256 rest =
+            _mm256_fnmadd_ps(_mm256_set1_ps(unit), _mm256_cvtepi32_ps(v[i]), x[i]);
+        v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(rest, s16));
+    }
+    put_bytes(q + IG_QBLOCK, isum + 2, v);
+}
+
+/* Column c of a tile of n: q [nb][n][terms][32], scale and sum [nb][n], isum
+ * [nb][n][terms][2]. */
+ACTS_INLINE void pack(void *tile, const float *x, int64_t c, int64_t n, int64_t k,
+                      const int terms)
 {
     const int64_t n_blocks = k / IG_QBLOCK * n;
     int8_t *q = tile;
-    float *scale = (float *)(void *)(q + n_blocks * IG_QBLOCK);
+    float *scale = (float *)(void *)(q + n_blocks * IG_QBLOCK * terms);
     float *sum = scale + n_blocks;
     int32_t *isum = (int32_t *)(void *)(sum + n_blocks);
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
     for (int64_t at = c; at < n_blocks; at += n, x += IG_QBLOCK) {
+        int8_t *bytes = q + at * IG_QBLOCK * terms;
+        int32_t *sums = isum + at * 2 * terms;
         __m256 v[4];
         __m256i most = _mm256_setzero_si256();
         for (int i = 0; i < 4; i++) {
@@ -59,42 +83,34 @@ static void pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
         const uint32_t bits = largest_lane(most);
         const float largest = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)bits)));
         if (bits >= 0x7f800000 || largest < IG_ACTS_TINY) {
-            for (int i = 0; i < 4; i++)
-                v[i] = _mm256_setzero_ps();
-            quantise(q + at * IG_QBLOCK, isum + 2 * at, v, 0.0f);
+            memset(bytes, 0, (size_t)(IG_QBLOCK * terms));
+            memset(sums, 0, (size_t)(2 * terms) * sizeof *sums);
             scale[at] = bits >= 0x7f800000 ? __builtin_nanf("") : 0.0f;
             sum[at] = scale[at];
             continue;
         }
-        quantise(q + at * IG_QBLOCK, isum + 2 * at, v, 127.0f / largest);
-        scale[at] = largest / 127.0f;
-        sum[at] = scale[at] * (float)(isum[2 * at] + isum[2 * at + 1]);
+        const float unit = largest / 127.0f;
+        quantise(bytes, sums, v, unit, 127.0f / largest, terms);
+        int32_t whole = sums[0] + sums[1];
+        if (terms == 2)
+            whole = 16 * whole + sums[2] + sums[3];
+        scale[at] = terms == 2 ? unit / 16.0f : unit;
+        sum[at] = scale[at] * (float)whole;
     }
 }
 
-/* rest = x - scale * q, a product and a difference, each rounded, as in acts_ref.c. */
-static void pack_q8x2(void *hi, void *lo, const float *x, int64_t c, int64_t n, int64_t k,
-                      float *rest)
+static void pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
 {
-    pack_q8(hi, x, c, n, k);
-    const int64_t n_blocks = k / IG_QBLOCK * n;
-    const int8_t *q = hi;
-    const float *scale = (const float *)(const void *)(q + n_blocks * IG_QBLOCK);
-    for (int64_t at = c, i = 0; at < n_blocks; at += n, i += IG_QBLOCK) {
-        const __m256 s = _mm256_set1_ps(scale[at]);
-        for (int j = 0; j < IG_QBLOCK; j += 8) {
-            const __m128i bytes =
-                _mm_loadl_epi64((const __m128i *)(const void *)(q + at * IG_QBLOCK + j));
-            const __m256 v = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-            _mm256_storeu_ps(rest + i + j, _mm256_sub_ps(_mm256_loadu_ps(x + i + j),
-                                                         _mm256_mul_ps(s, v)));
-        }
-    }
-    pack_q8(lo, rest, c, n, k);
+    pack(tile, x, c, n, k, 1);
+}
+
+static void pack_q8x2(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
+{
+    pack(tile, x, c, n, k, 2);
 }
 
 void ig__acts_kernels_avx2(ig__kernels *table)
 {
     table->pack_acts[IG_ACTS_Q8] = pack_q8;
-    table->pack_q8x2 = pack_q8x2;
+    table->pack_acts[IG_ACTS_Q8X2] = pack_q8x2;
 }

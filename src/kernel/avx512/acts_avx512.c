@@ -18,17 +18,32 @@ IG_INLINE __m512i largest_lanes(const __m512i m[SIDE])
     return _mm512_max_epu32(r, _mm512_shuffle_i32x4(r, r, 0xb1));
 }
 
-/* Two blocks of 32 floats, each times its factor, as 64 bytes in order. */
-IG_INLINE __m512i quantise(const __m512 x[4], __m512 factor0, __m512 factor1)
+/* Two blocks of 32 integers, saturated to -127 .. 127, as 64 bytes in order. */
+IG_INLINE __m512i bytes_of(const __m512i v[4])
 {
     /* Packing works within lanes of 128 bits: the fours come out as 0 4 8 c | 1 5 9 d | .. */
     const __m512i order =
         _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
-    const __m512i a = _mm512_packs_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(x[0], factor0)),
-                                         _mm512_cvtps_epi32(_mm512_mul_ps(x[1], factor0)));
-    const __m512i b = _mm512_packs_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(x[2], factor1)),
-                                         _mm512_cvtps_epi32(_mm512_mul_ps(x[3], factor1)));
-    return _mm512_permutexvar_epi32(order, _mm512_packs_epi16(a, b));
+    const __m512i a = _mm512_packs_epi32(v[0], v[1]);
+    const __m512i b = _mm512_packs_epi32(v[2], v[3]);
+    return _mm512_max_epi8(_mm512_permutexvar_epi32(order, _mm512_packs_epi16(a, b)),
+                           _mm512_set1_epi8(-127));
+}
+
+/* Lane i of every four to all lanes. */
+IG_INLINE __m512 spread(__m128 v, const int i)
+{
+    const __m512 fours = _mm512_broadcast_f32x4(v);
+    switch (i) {
+    case 0:
+        return _mm512_permute_ps(fours, 0x00);
+    case 1:
+        return _mm512_permute_ps(fours, 0x55);
+    case 2:
+        return _mm512_permute_ps(fours, 0xaa);
+    default:
+        return _mm512_permute_ps(fours, 0xff);
+    }
 }
 
 /* The sums of bytes 16i .. 16i+15, in every lane of four i. */
@@ -40,12 +55,12 @@ IG_INLINE __m512i sums_of_16(__m512i bytes)
     return _mm512_add_epi32(s, _mm512_shuffle_epi32(s, 0xb1));
 }
 
-/* The parts of a Q8 tile, to be written. */
+/* The parts of a tile in Q8 (1 term) or Q8X2 (2), to be written. */
 typedef struct places {
-    int8_t *q;     /* [nb][n][32] */
+    int8_t *q;     /* [nb][n][terms][32] */
     float *scale;  /* [nb][n] */
     float *sum;    /* [nb][n] */
-    int32_t *isum; /* [nb][n][2] */
+    int32_t *isum; /* [nb][n][terms][2] */
 } places;
 
 /* Four blocks' lanes, of which `count` exist, to places n apart. */
@@ -57,13 +72,37 @@ IG_INLINE void scatter(float *y, __m128 v, int64_t n, int count)
         y[n * i] = lanes[i];
 }
 
+/* One term of four blocks: bytes to q + step * i, sums by halves to isum + sum_step * i.
+ * Returns the blocks' sums. */
+IG_INLINE __m128i put_term(int8_t *q, int64_t step, int32_t *isum, int64_t sum_step,
+                           const __m512i v[2 * SIDE], int count)
+{
+    const __m512i y0 = bytes_of(v), y1 = bytes_of(v + 4);
+    const __m256i y[SIDE] = {_mm512_castsi512_si256(y0), _mm512_extracti64x4_epi64(y0, 1),
+                             _mm512_castsi512_si256(y1), _mm512_extracti64x4_epi64(y1, 1)};
+    const __m256i halves = _mm512_castsi512_si256(_mm512_permutex2var_epi32(
+        sums_of_16(y0),
+        _mm512_castsi256_si512(_mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28)),
+        sums_of_16(y1)));
+    int32_t of_halves[2 * SIDE];
+    _mm256_storeu_si256((__m256i *)(void *)of_halves, halves);
+    IG_UNROLL
+    for (int i = 0; i < SIDE; i++)
+        if (i < count) {
+            _mm256_storeu_si256((__m256i *)(void *)(q + step * i), y[i]);
+            __builtin_memcpy(isum + sum_step * i, of_halves + 2 * i, 8);
+        }
+    return _mm_hadd_epi32(_mm256_castsi256_si128(halves),
+                          _mm256_extracti128_si256(halves, 1));
+}
+
 /* Blocks at, at + n, .. of a tile: count of them (1..SIDE) from x. */
 IG_INLINE void pack_blocks(const places *t, const float *x, int64_t at, int64_t n,
-                           int count)
+                           int count, const int terms)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-    int8_t *q = t->q + 32 * at;
-    int32_t *isum = t->isum + 2 * at;
+    int8_t *q = t->q + 32 * terms * at;
+    int32_t *isum = t->isum + 2 * terms * at;
     __m512 v[2 * SIDE];
     __m512i most[SIDE];
     IG_UNROLL
@@ -90,51 +129,60 @@ IG_INLINE void pack_blocks(const places *t, const float *x, int64_t at, int64_t 
                 v[2 * i] = v[2 * i + 1] = _mm512_setzero_ps();
     }
     const __m128 c127 = _mm_set1_ps(127.0f);
-    const __m512 factor = _mm512_broadcast_f32x4(_mm_maskz_div_ps(is_there, c127, largest));
-    const __m128 scale = _mm_mask_blend_ps(
-        is_bad, _mm_maskz_div_ps(is_there, largest, c127), _mm_set1_ps(__builtin_nanf("")));
-
-    const __m512i y0 =
-        quantise(v, _mm512_permute_ps(factor, 0x00), _mm512_permute_ps(factor, 0x55));
-    const __m512i y1 =
-        quantise(v + 4, _mm512_permute_ps(factor, 0xaa), _mm512_permute_ps(factor, 0xff));
-    const __m256i y[SIDE] = {_mm512_castsi512_si256(y0), _mm512_extracti64x4_epi64(y0, 1),
-                             _mm512_castsi512_si256(y1), _mm512_extracti64x4_epi64(y1, 1)};
-    const __m256i halves = _mm512_castsi512_si256(_mm512_permutex2var_epi32(
-        sums_of_16(y0),
-        _mm512_castsi256_si512(_mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28)),
-        sums_of_16(y1)));
-    int32_t of_halves[2 * SIDE];
-    _mm256_storeu_si256((__m256i *)(void *)of_halves, halves);
+    const __m128 factor = _mm_maskz_div_ps(is_there, c127, largest);
+    const __m128 unit = _mm_maskz_div_ps(is_there, largest, c127);
+    __m512i hi[2 * SIDE];
     IG_UNROLL
-    for (int i = 0; i < SIDE; i++)
-        if (i < count) {
-            _mm256_storeu_si256((__m256i *)(void *)(q + 32 * n * i), y[i]);
-            __builtin_memcpy(isum + 2 * n * i, of_halves + 2 * i, 8);
+    for (int i = 0; i < 2 * SIDE; i++)
+        hi[i] = _mm512_cvtps_epi32(_mm512_mul_ps(v[i], spread(factor, i / 2)));
+    __m128i whole = put_term(q, 32 * terms * n, isum, 2 * terms * n, hi, count);
+    if (terms == 2) {
+        const __m128 factor16 = _mm_mul_ps(factor, _mm_set1_ps(16.0f));
+        __m512i lo[2 * SIDE];
+        IG_UNROLL
+        for (int i = 0; i < 2 * SIDE; i++) {
+            const __m512 rest =
+                _mm512_fnmadd_ps(spread(unit, i / 2), _mm512_cvtepi32_ps(hi[i]), v[i]);
+            lo[i] = _mm512_cvtps_epi32(_mm512_mul_ps(rest, spread(factor16, i / 2)));
         }
-    const __m128i whole =
-        _mm_hadd_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+        whole = _mm_add_epi32(
+            _mm_slli_epi32(whole, 4),
+            put_term(q + 32, 32 * terms * n, isum + 2, 2 * terms * n, lo, count));
+    }
+    const __m128 fine = terms == 2 ? _mm_mul_ps(unit, _mm_set1_ps(0x1p-4f)) : unit;
+    const __m128 scale = _mm_mask_blend_ps(is_bad, fine, _mm_set1_ps(__builtin_nanf("")));
     scatter(t->scale + at, scale, n, count);
     scatter(t->sum + at, _mm_mul_ps(scale, _mm_cvtepi32_ps(whole)), n, count);
 }
 
-/* Column c of a Q8 tile of n: q [nb][n][32], scale and sum [nb][n], isum [nb][n][2].
- *   x [K] f32; K multiple of 32 */
-void ig__avx512_pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
+/* Column c of a tile of n: q [nb][n][terms][32], scale and sum [nb][n], isum
+ * [nb][n][terms][2].   x [K] f32; K multiple of 32 */
+IG_INLINE void pack(void *tile, const float *x, int64_t c, int64_t n, int64_t k,
+                    const int terms)
 {
     const int64_t nb = k / IG_QBLOCK;
     char *p = tile;
     const places t = {
         .q = tile,
-        .scale = (float *)(void *)(p + nb * n * 32),
-        .sum = (float *)(void *)(p + nb * n * 36),
-        .isum = (int32_t *)(void *)(p + nb * n * 40),
+        .scale = (float *)(void *)(p + nb * n * 32 * terms),
+        .sum = (float *)(void *)(p + nb * n * (32 * terms + 4)),
+        .isum = (int32_t *)(void *)(p + nb * n * (32 * terms + 8)),
     };
     int64_t b = 0;
     for (; b + SIDE <= nb; b += SIDE)
-        pack_blocks(&t, x + IG_QBLOCK * b, b * n + c, n, SIDE);
+        pack_blocks(&t, x + IG_QBLOCK * b, b * n + c, n, SIDE, terms);
     if (b < nb)
-        pack_blocks(&t, x + IG_QBLOCK * b, b * n + c, n, (int)(nb - b));
+        pack_blocks(&t, x + IG_QBLOCK * b, b * n + c, n, (int)(nb - b), terms);
+}
+
+void ig__avx512_pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
+{
+    pack(tile, x, c, n, k, 1);
+}
+
+void ig__avx512_pack_q8x2(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
+{
+    pack(tile, x, c, n, k, 2);
 }
 
 /* bf16 bits in the upper halves of the lanes: round to nearest even, NaN stays NaN. */

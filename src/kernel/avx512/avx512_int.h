@@ -33,6 +33,14 @@ IG_AVX512_GEMM(ig__avx512_gemm_q8_0);
 IG_AVX512_GEMM(ig__avx512_gemm_q4_k);
 IG_AVX512_GEMM(ig__avx512_gemm_q6_k);
 
+/* The same of two terms. */
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q4_0);
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q4_1);
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q5_0);
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q8_0);
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q4_k);
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q6_k);
+
 /* A group as bytes and f32 scales: see gemm_q8.inc. */
 void ig__avx512_expand_q4_0(void *y, const void *group, int64_t k);
 void ig__avx512_expand_q4_1(void *y, const void *group, int64_t k);
@@ -66,25 +74,38 @@ void ig__avx512_gemm_floats(float *out, const void *group, const void *acts, int
                             int64_t k, void *scratch, ig__floats_fn *floats);
 
 void ig__avx512_pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
+void ig__avx512_pack_q8x2(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
 void ig__avx512_pack_bf16(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
 
-/* The parts of a Q8 activation tile of n columns, nb = K/32. */
+/* The parts of an activation tile of n columns in Q8 (1 term) or Q8X2 (2), nb = K/32. */
 typedef struct ig__q8_tile {
-    const int8_t *q;     /* [nb][n][32] */
+    const int8_t *q;     /* [nb][n][terms][32] */
     const float *scale;  /* [nb][n] */
     const float *sum;    /* [nb][n] */
-    const int32_t *isum; /* [nb][n][2] */
+    const int32_t *isum; /* [nb][n][terms][2] */
 } ig__q8_tile;
 
-IG_INLINE ig__q8_tile ig__q8_tile_at(const void *tile, int64_t n, int64_t nb)
+IG_INLINE ig__q8_tile ig__q8_tile_at(const void *tile, int64_t n, int64_t nb, int terms)
 {
     const char *p = tile;
     return (ig__q8_tile){
         .q = (const int8_t *)p,
-        .scale = (const float *)(const void *)(p + nb * n * 32),
-        .sum = (const float *)(const void *)(p + nb * n * 36),
-        .isum = (const int32_t *)(const void *)(p + nb * n * 40),
+        .scale = (const float *)(const void *)(p + nb * n * 32 * terms),
+        .sum = (const float *)(const void *)(p + nb * n * (32 * terms + 4)),
+        .isum = (const int32_t *)(const void *)(p + nb * n * (32 * terms + 8)),
     };
+}
+
+/* Integer sums |isum| < 2^22 that begin at these bits are, read as a float, isum + 1.5 *
+ * 2^23: no conversion. Of the two terms of Q8X2, 16 * hi - 1.5 * 2^23 is one exact FMA and
+ * the sum with the other's float is 16 * hi + lo, rounded once: the bits of a conversion
+ * of the integer. */
+#define IG_MAGIC_BITS 0x4b400000
+IG_INLINE __m512 ig__join_terms(__m512i hi, __m512i lo)
+{
+    const __m512 h = _mm512_fmadd_ps(_mm512_castsi512_ps(hi), _mm512_set1_ps(16.0f),
+                                     _mm512_set1_ps(-17.0f * 0x1.8p23f));
+    return _mm512_add_ps(h, _mm512_castsi512_ps(lo));
 }
 
 /* Sixteen f16 as f32; p need not be aligned. */

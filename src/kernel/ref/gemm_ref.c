@@ -24,28 +24,37 @@ static column column_at(const void *acts, ig__acts format, int64_t c, int64_t n,
     };
 }
 
+/* Value i of a block's 32 in units of its scale. q [terms][32] */
+static int32_t code_at(const int8_t *q, int i, int terms)
+{
+    return terms == 2 ? 16 * q[i] + q[IG_QBLOCK + i] : q[i];
+}
+
 /* out[c*16 + r] = sum over blocks b of
  *                 scale[b][c] * (d0 * sum of q*x over 16 + d1 * the same over the other 16)
  *                 + m * sum[b][c]
- *   group [16][K] packed    acts [n] columns in Q8 tiles    out [n][16] f32 */
-static void gemm_q8(float *out, ig_dtype dtype, const void *group, const void *acts,
-                    int64_t n, int64_t k)
+ *   group [16][K] packed    acts [n] columns in Q8 or Q8X2 tiles    out [n][16] f32 */
+static void gemm_q8(float *out, ig_dtype dtype, const void *group, ig__acts format,
+                    const void *acts, int64_t n, int64_t k)
 {
     const int64_t nb = k / IG_QBLOCK;
+    const int terms = format == IG_ACTS_Q8X2 ? 2 : 1;
     for (int64_t c = 0; c < n; c++) {
-        const column col = column_at(acts, IG_ACTS_Q8, c, n, k);
+        const column col = column_at(acts, format, c, n, k);
         const int8_t *q = (const int8_t *)col.tile;
-        const float *scale = (const float *)(const void *)(q + nb * col.n * IG_QBLOCK);
+        const float *scale =
+            (const float *)(const void *)(q + nb * col.n * IG_QBLOCK * terms);
         const float *sum = scale + nb * col.n;
         for (int64_t r = 0; r < IG_GROUP; r++) {
             double total = 0.0;
             for (int64_t b = 0; b < nb; b++) {
                 const int64_t at = b * col.n + col.c;
+                const int8_t *x = q + at * IG_QBLOCK * terms;
                 ig__codes w;
                 ig__unpack_codes(&w, dtype, group, r, b);
                 int32_t dot[2] = {0, 0};
                 for (int i = 0; i < IG_QBLOCK; i++)
-                    dot[i / 16] += w.q[i] * q[at * IG_QBLOCK + i];
+                    dot[i / 16] += w.q[i] * code_at(x, i, terms);
                 const double blocks =
                     (double)w.d[0] * (double)dot[0] + (double)w.d[1] * (double)dot[1];
                 total += (double)scale[at] * blocks;
@@ -86,42 +95,84 @@ static void q8_q4_0(float *out, const void *group, const void *acts, int64_t n, 
                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q4_0, group, acts, n, k);
+    gemm_q8(out, IG_DTYPE_Q4_0, group, IG_ACTS_Q8, acts, n, k);
 }
 
 static void q8_q4_1(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q4_1, group, acts, n, k);
+    gemm_q8(out, IG_DTYPE_Q4_1, group, IG_ACTS_Q8, acts, n, k);
 }
 
 static void q8_q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q5_0, group, acts, n, k);
+    gemm_q8(out, IG_DTYPE_Q5_0, group, IG_ACTS_Q8, acts, n, k);
 }
 
 static void q8_q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q8_0, group, acts, n, k);
+    gemm_q8(out, IG_DTYPE_Q8_0, group, IG_ACTS_Q8, acts, n, k);
 }
 
 static void q8_q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q4_K, group, acts, n, k);
+    gemm_q8(out, IG_DTYPE_Q4_K, group, IG_ACTS_Q8, acts, n, k);
 }
 
 static void q8_q6_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q6_K, group, acts, n, k);
+    gemm_q8(out, IG_DTYPE_Q6_K, group, IG_ACTS_Q8, acts, n, k);
+}
+
+static void q8x2_q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                      void *scratch)
+{
+    (void)scratch;
+    gemm_q8(out, IG_DTYPE_Q4_0, group, IG_ACTS_Q8X2, acts, n, k);
+}
+
+static void q8x2_q4_1(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                      void *scratch)
+{
+    (void)scratch;
+    gemm_q8(out, IG_DTYPE_Q4_1, group, IG_ACTS_Q8X2, acts, n, k);
+}
+
+static void q8x2_q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                      void *scratch)
+{
+    (void)scratch;
+    gemm_q8(out, IG_DTYPE_Q5_0, group, IG_ACTS_Q8X2, acts, n, k);
+}
+
+static void q8x2_q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                      void *scratch)
+{
+    (void)scratch;
+    gemm_q8(out, IG_DTYPE_Q8_0, group, IG_ACTS_Q8X2, acts, n, k);
+}
+
+static void q8x2_q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                      void *scratch)
+{
+    (void)scratch;
+    gemm_q8(out, IG_DTYPE_Q4_K, group, IG_ACTS_Q8X2, acts, n, k);
+}
+
+static void q8x2_q6_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                      void *scratch)
+{
+    (void)scratch;
+    gemm_q8(out, IG_DTYPE_Q6_K, group, IG_ACTS_Q8X2, acts, n, k);
 }
 
 static void bf16_f16(float *out, const void *group, const void *acts, int64_t n, int64_t k,
@@ -192,12 +243,12 @@ static void f32_f32(float *out, const void *group, const void *acts, int64_t n, 
 
 void ig__gemm_kernels_ref(ig__kernels *table)
 {
-    table->acts[IG_DTYPE_Q4_0] = IG_ACTS_Q8;
-    table->acts[IG_DTYPE_Q4_1] = IG_ACTS_Q8;
-    table->acts[IG_DTYPE_Q5_0] = IG_ACTS_Q8;
-    table->acts[IG_DTYPE_Q8_0] = IG_ACTS_Q8;
-    table->acts[IG_DTYPE_Q4_K] = IG_ACTS_Q8;
-    table->acts[IG_DTYPE_Q6_K] = IG_ACTS_Q8;
+    table->acts[IG_DTYPE_Q4_0] = IG_ACTS_Q8X2;
+    table->acts[IG_DTYPE_Q4_1] = IG_ACTS_Q8X2;
+    table->acts[IG_DTYPE_Q5_0] = IG_ACTS_Q8X2;
+    table->acts[IG_DTYPE_Q8_0] = IG_ACTS_Q8X2;
+    table->acts[IG_DTYPE_Q4_K] = IG_ACTS_Q8X2;
+    table->acts[IG_DTYPE_Q6_K] = IG_ACTS_Q8X2;
     table->acts[IG_DTYPE_F16] = IG_ACTS_F32;
     table->acts[IG_DTYPE_BF16] = IG_ACTS_F32;
     table->acts[IG_DTYPE_F32] = IG_ACTS_F32;
@@ -207,6 +258,12 @@ void ig__gemm_kernels_ref(ig__kernels *table)
     table->gemm[IG_ACTS_Q8][IG_DTYPE_Q8_0] = q8_q8_0;
     table->gemm[IG_ACTS_Q8][IG_DTYPE_Q4_K] = q8_q4_k;
     table->gemm[IG_ACTS_Q8][IG_DTYPE_Q6_K] = q8_q6_k;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_0] = q8x2_q4_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_1] = q8x2_q4_1;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q5_0] = q8x2_q5_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q8_0] = q8x2_q8_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_K] = q8x2_q4_k;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q6_K] = q8x2_q6_k;
     table->gemm[IG_ACTS_BF16][IG_DTYPE_F16] = bf16_f16;
     table->gemm[IG_ACTS_BF16][IG_DTYPE_BF16] = bf16_bf16;
     table->gemm[IG_ACTS_F32][IG_DTYPE_Q4_0] = f32_q4_0;
