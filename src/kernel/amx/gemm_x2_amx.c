@@ -26,28 +26,21 @@ typedef enum planes {
     BYTES       /* -128 .. 127: one plane, two sums */
 } planes;
 
-/* Tile registers: constants of the instructions. */
-#define TILE_C  0 /* 16 x 64 bytes: [16 c][16 r] i32 */
-#define TILE_C2 1
-#define TILE_A  2 /* 16 x 64 bytes: [16 c][hi 32 | lo 32] i8 */
-#define TILE_B  3 /* 16 x 64 bytes: two planes of [8 k/4][16 r][4] */
-#define TILE_A1 4 /* 16 x 32 bytes: one term */
-#define TILE_B1 5 /* 8 x 64 bytes: one plane */
+/* Tile registers: constants of the instructions. Blocks take turns with two sets, so that a
+ * product is under way while the one before it is stored. */
+#define TILE_C0 0 /* 16 x 64 bytes: [16 c][16 r] i32 */
+#define TILE_C1 1
+#define TILE_A0 2 /* 16 x 64 bytes: [16 c][hi 32 | lo 32] i8 */
+#define TILE_A1 3
+#define TILE_B0 4 /* 16 x 64 bytes: two planes of [8 k/4][16 r][4] */
+#define TILE_B1 5
+#define TILE_A  6 /* 16 x 32 bytes: one term */
+#define TILE_B  7 /* 8 x 64 bytes: one plane */
 
 static const ig__tile_shapes shapes = {
     .palette = 1,
-    .row_bytes = {[TILE_C] = 64,
-                  [TILE_C2] = 64,
-                  [TILE_A] = 64,
-                  [TILE_B] = 64,
-                  [TILE_A1] = 32,
-                  [TILE_B1] = 64},
-    .rows = {[TILE_C] = 16,
-             [TILE_C2] = 16,
-             [TILE_A] = 16,
-             [TILE_B] = 16,
-             [TILE_A1] = 16,
-             [TILE_B1] = 8},
+    .row_bytes = {64, 64, 64, 64, 64, 64, [TILE_A] = 32, [TILE_B] = 64},
+    .rows = {16, 16, 16, 16, 16, 16, [TILE_A] = 16, [TILE_B] = 8},
 };
 
 IG_INLINE int64_t stride_of(const planes kind, const int has_min)
@@ -66,8 +59,7 @@ IG_INLINE void make_planes(uint8_t *y, const uint8_t *x, int64_t nb, const plane
         for (int j = 0; j < 8; j++) {
             const __m512i w = _mm512_load_si512(x + 64 * j);
             _mm512_store_si512(
-                y + 64 * j,
-                _mm512_and_si512(_mm512_slli_epi16(w, (unsigned)shift), mask));
+                y + 64 * j, _mm512_and_si512(_mm512_slli_epi16(w, (unsigned)shift), mask));
             _mm512_store_si512(y + 512 + 64 * j, w);
         }
         IG_UNROLL
@@ -78,35 +70,52 @@ IG_INLINE void make_planes(uint8_t *y, const uint8_t *x, int64_t nb, const plane
     }
 }
 
-/* isum [1 or 2][16 c][16 r] of a block: w its planes, q [16][64] i8 */
-IG_INLINE void block_sums(int32_t *isum, const uint8_t *w, const int8_t *q,
-                          const planes kind)
+/* Begin the sums of a block in the even or the odd set: w its planes, q [16][64] i8. */
+#define BEGIN(c, a, b)                                                                     \
+    _tile_loadd(a, q, 64);                                                                 \
+    _tile_loadd(b, w, 64);                                                                 \
+    _tile_zero(c);                                                                         \
+    if (kind == UNSIGNED_4)                                                                \
+        _tile_dpbsud(c, a, b);                                                             \
+    else                                                                                   \
+        _tile_dpbssd(c, a, b);                                                             \
+    if (kind == SIGNED_5) {                                                                \
+        _tile_loadd(TILE_A, q, 64);                                                        \
+        _tile_loadd(TILE_B, w, 64);                                                        \
+        _tile_dpbssd(c, TILE_A, TILE_B);                                                   \
+    }
+
+IG_INLINE void begin_sums(const uint8_t *w, const int8_t *q, const planes kind,
+                          const int odd)
 {
-    if (kind == BYTES) {
-        _tile_loadd(TILE_B1, w, 64);
-        _tile_loadd(TILE_A1, q, 64);
-        _tile_zero(TILE_C);
-        _tile_dpbssd(TILE_C, TILE_A1, TILE_B1);
-        _tile_stored(TILE_C, isum, 64);
-        _tile_loadd(TILE_A1, q + 32, 64);
-        _tile_zero(TILE_C2);
-        _tile_dpbssd(TILE_C2, TILE_A1, TILE_B1);
-        _tile_stored(TILE_C2, isum + 256, 64);
-        return;
+    if (odd) {
+        BEGIN(TILE_C1, TILE_A1, TILE_B1)
+    } else {
+        BEGIN(TILE_C0, TILE_A0, TILE_B0)
     }
-    _tile_loadd(TILE_A, q, 64);
-    _tile_loadd(TILE_B, w, 64);
-    _tile_zero(TILE_C);
-    if (kind == UNSIGNED_4)
-        _tile_dpbsud(TILE_C, TILE_A, TILE_B);
+}
+
+/* isum [16 c][16 r] of the block that was begun in this set. */
+IG_INLINE void store_sums(int32_t *isum, const int odd)
+{
+    if (odd)
+        _tile_stored(TILE_C1, isum, 64);
     else
-        _tile_dpbssd(TILE_C, TILE_A, TILE_B);
-    if (kind == SIGNED_5) {
-        _tile_loadd(TILE_A1, q, 64);
-        _tile_loadd(TILE_B1, w, 64);
-        _tile_dpbssd(TILE_C, TILE_A1, TILE_B1);
-    }
-    _tile_stored(TILE_C, isum, 64);
+        _tile_stored(TILE_C0, isum, 64);
+}
+
+/* isum [2][16 c][16 r] of a block of BYTES. */
+IG_INLINE void two_sums(int32_t *isum, const uint8_t *w, const int8_t *q)
+{
+    _tile_loadd(TILE_B, w, 64);
+    _tile_loadd(TILE_A, q, 64);
+    _tile_zero(TILE_C0);
+    _tile_dpbssd(TILE_C0, TILE_A, TILE_B);
+    _tile_loadd(TILE_A, q + 32, 64);
+    _tile_zero(TILE_C1);
+    _tile_dpbssd(TILE_C1, TILE_A, TILE_B);
+    _tile_stored(TILE_C0, isum, 64);
+    _tile_stored(TILE_C1, isum + 256, 64);
 }
 
 /* acc [16] += the block's sums, scaled: s [1 + has_min][16] f32, scale and sum [16] */
@@ -129,27 +138,70 @@ IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
     }
 }
 
-/* out [n][16] of a tile of n columns. w: the group's planes; ring: RING sums */
-IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t n, int64_t nb,
-                        int32_t *ring, const planes kind, const int has_min)
+/* What a walk over the blocks of a tile has at hand. */
+typedef struct walk {
+    ig__q8_tile t;
+    const uint8_t *w;
+    int64_t n, nb, stride, scales;
+    int32_t *ring;
+} walk;
+
+/* One block of one sum: begin block b + 2, store block b + 1, scale block b. `odd` is b's. */
+IG_INLINE void one_block(__m512 *acc, const walk *k, int64_t b, const planes kind,
+                         const int has_min, const int odd)
 {
-    const ig__q8_tile t = ig__q8_tile_at(acts, n, nb, 2);
-    const int64_t stride = stride_of(kind, has_min), one = kind == BYTES ? 512 : 256;
-    const int64_t scales = stride - 64 * (1 + has_min);
+    if (b + 2 < k->nb)
+        begin_sums(k->w + k->stride * (b + 2), k->t.q + 64 * k->n * (b + 2), kind, odd);
+    if (b + 1 < k->nb)
+        store_sums(k->ring + 256 * ((b + 1) % RING), !odd);
+    scale_sums(acc, k->ring + 256 * (b % RING), k->w + k->stride * b + k->scales,
+               k->t.scale + k->n * b, k->t.sum + k->n * b, kind, has_min);
+}
+
+IG_INLINE void all_blocks(__m512 *acc, const walk *k, const planes kind, const int has_min)
+{
+    int64_t b = 0;
+    begin_sums(k->w, k->t.q, kind, 0);
+    if (k->nb > 1)
+        begin_sums(k->w + k->stride, k->t.q + 64 * k->n, kind, 1);
+    store_sums(k->ring, 0);
+    for (; b + 2 <= k->nb; b += 2) {
+        one_block(acc, k, b, kind, has_min, 0);
+        one_block(acc, k, b + 1, kind, has_min, 1);
+    }
+    if (b < k->nb)
+        one_block(acc, k, b, kind, has_min, 0);
+}
+
+IG_INLINE void all_blocks_of_bytes(__m512 *acc, const walk *k)
+{
+    for (int64_t b = 0; b < AHEAD && b < k->nb; b++)
+        two_sums(k->ring + 512 * b, k->w + k->stride * b, k->t.q + 64 * k->n * b);
+    for (int64_t b = 0; b < k->nb; b++) {
+        const int64_t next = b + AHEAD;
+        if (next < k->nb)
+            two_sums(k->ring + 512 * (next % RING), k->w + k->stride * next,
+                     k->t.q + 64 * k->n * next);
+        scale_sums(acc, k->ring + 512 * (b % RING), k->w + k->stride * b + k->scales,
+                   k->t.scale + k->n * b, k->t.sum + k->n * b, BYTES, 0);
+    }
+}
+
+/* out [n][16] of a tile of n columns. w: the group's planes; ring: RING sums */
+IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t n,
+                        int64_t nb, int32_t *ring, const planes kind, const int has_min)
+{
+    walk k = {.t = ig__q8_tile_at(acts, n, nb, 2), .w = w, .n = n, .nb = nb, .ring = ring};
+    k.stride = stride_of(kind, has_min);
+    k.scales = k.stride - 64 * (1 + has_min);
     __m512 acc[16];
     IG_UNROLL
     for (int c = 0; c < 16; c++)
         acc[c] = _mm512_setzero_ps();
-    for (int64_t b = 0; b < AHEAD && b < nb; b++)
-        block_sums(ring + one * b, w + stride * b, t.q + 64 * n * b, kind);
-    for (int64_t b = 0; b < nb; b++) {
-        const int64_t next = b + AHEAD;
-        if (next < nb)
-            block_sums(ring + one * (next % RING), w + stride * next, t.q + 64 * n * next,
-                       kind);
-        scale_sums(acc, ring + one * (b % RING), w + stride * b + scales, t.scale + n * b,
-                   t.sum + n * b, kind, has_min);
-    }
+    if (kind == BYTES)
+        all_blocks_of_bytes(acc, &k);
+    else
+        all_blocks(acc, &k, kind, has_min);
     IG_UNROLL
     for (int c = 0; c < 16; c++)
         if (c < n)
