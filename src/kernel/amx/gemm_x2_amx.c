@@ -66,8 +66,7 @@ IG_INLINE void make_planes(uint8_t *y, const uint8_t *x, int64_t nb, const plane
         for (int j = 0; j < 8; j++) {
             const __m512i w = _mm512_load_si512(x + 64 * j);
             _mm512_store_si512(
-                y + 64 * j,
-                _mm512_and_si512(_mm512_slli_epi16(w, (unsigned)shift), mask));
+                y + 64 * j, _mm512_and_si512(_mm512_slli_epi16(w, (unsigned)shift), mask));
             _mm512_store_si512(y + 512 + 64 * j, w);
         }
         IG_UNROLL
@@ -130,8 +129,8 @@ IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
 }
 
 /* out [n][16] of a tile of n columns. w: the group's planes; ring: RING sums */
-IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t n, int64_t nb,
-                        int32_t *ring, const planes kind, const int has_min)
+IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t n,
+                        int64_t nb, int32_t *ring, const planes kind, const int has_min)
 {
     const ig__q8_tile t = ig__q8_tile_at(acts, n, nb, 2);
     const int64_t stride = stride_of(kind, has_min), one = kind == BYTES ? 512 : 256;
