@@ -61,8 +61,8 @@ typedef struct ig_step_part {
     int64_t n_logits;      /* 0 .. n_tokens */
 } ig_step_part;
 
-/* Run one step. `cancelled` (may be NULL) is read between operators: a step that sees it
- * set stops and fails with IG_ERR_CANCELLED. After any failure the sequences are as before
+/* Run one step. `cancelled` (may be NULL) is read some times in each layer: a step that
+ * sees it set stops and fails with IG_ERR_CANCELLED. After any failure the sequences are as before
  * the step. */
 IG_API IG_WARN_UNUSED ig_status ig_runner_step(ig_runner *runner, const ig_step_part *parts,
                                                int64_t n_parts,
@@ -74,9 +74,9 @@ IG_API float *ig_runner_logits(ig_runner *runner, int64_t i);
 
 /* Counters for tests and reports. */
 typedef struct ig_runner_stats {
-    int64_t n_steps;          /* of the plan, a small step */
-    int64_t n_barriers_small; /* a whole small step (decode) */
-    int64_t n_barriers_large;
+    int64_t n_steps;          /* operators that the plan walks */
+    int64_t n_barriers_small; /* of a whole step of at most 4 rows (decode) */
+    int64_t n_barriers_large; /* of a larger one */
     size_t activation_bytes;
 } ig_runner_stats;
 IG_API ig_runner_stats ig_runner_get_stats(const ig_runner *runner);

@@ -6,11 +6,16 @@
 #include <string.h>
 
 const ig__pass ig__passes[] = {
-    {"cache", ig__pass_cache},         {"pack", ig__pass_pack},
-    {"same", ig__pass_same},           {"norm_pack", ig__pass_norm_pack},
-    {"join_pack", ig__pass_join_pack}, {"gate", ig__pass_gate},
-    {"residual", ig__pass_residual},   {"norm_add", ig__pass_norm_add},
-    {"qkv", ig__pass_qkv},             {NULL, NULL},
+    {"cache", ig__pass_cache},
+    {"pack", ig__pass_pack},
+    {"same", ig__pass_same},
+    {"norm_pack", ig__pass_norm_pack},
+    {"join_pack", ig__pass_join_pack},
+    {"gate", ig__pass_gate},
+    {"residual", ig__pass_residual},
+    {"norm_add", ig__pass_norm_add},
+    {"qkv", ig__pass_qkv},
+    {NULL, NULL},
 };
 
 const ig__node *ig__match(const ig__rewrite *r, ig__value v, const ig__op *op, bool only)
@@ -58,8 +63,8 @@ static void copy_sources(ig__rewrite *r)
 }
 
 /* One copy of `from` into `to` with `at` applied (NULL: only dead nodes are dropped). */
-static ig_status run_pass(ig__graph *to, const ig__graph *from, const ig__compile_opts *opts,
-                          const ig__pass *pass, ig_error *err)
+static ig_status run_pass(ig__graph *to, const ig__graph *from,
+                          const ig__compile_opts *opts, const ig__pass *pass, ig_error *err)
 {
     const ig_allocator *a = from->arena.a;
     const size_t bytes = (size_t)from->n_values * sizeof(int32_t);

@@ -8,7 +8,8 @@ struct ig__rewrite {
     const ig__graph *from;
     ig__graph *to;
     const ig__compile_opts *opts;
-    ig__value *map;  /* [from->n_values]: the value of `to` that stands for it, or IG_NO_VALUE */
+    ig__value
+        *map; /* [from->n_values]: the value of `to` that stands for it, or IG_NO_VALUE */
     int32_t *n_uses; /* [from->n_values] */
 };
 

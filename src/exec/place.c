@@ -84,8 +84,8 @@ static void place_shared(ig__plan *plan, life *lives, int32_t n)
     const int64_t n_spans = (plan->opts.max_keys + IG_KEY_SPAN - 1) / IG_KEY_SPAN;
     for (int32_t k = 0; k < n; k++) {
         ig__place *place = &plan->places[lives[k].v];
-        lives[k].bytes =
-            round_up(ig__type_bytes(ig__graph_type(plan->g, lives[k].v), &most, n_spans) + 1);
+        lives[k].bytes = round_up(
+            ig__type_bytes(ig__graph_type(plan->g, lives[k].v), &most, n_spans) + 1);
         place->shared = lives[k].at = first_fit(lives, k);
         place->bytes = lives[k].bytes;
         if (lives[k].at + lives[k].bytes > plan->stats.shared_bytes)
@@ -102,7 +102,8 @@ static void place_private(ig__plan *plan, life *lives, int32_t n)
         lives[k].at = 0;
         if (!place->rows)
             continue;
-        lives[k].bytes = round_up(ig__type_bytes(ig__graph_type(plan->g, lives[k].v), &small, 1));
+        lives[k].bytes =
+            round_up(ig__type_bytes(ig__graph_type(plan->g, lives[k].v), &small, 1));
         place->private_at = lives[k].at = first_fit(lives, k);
         place->private_bytes = lives[k].bytes;
         if (lives[k].at + lives[k].bytes > plan->stats.private_bytes)
@@ -118,7 +119,8 @@ ig_status ig__plan_place(ig__plan *plan, ig_error *err)
         const ig__value_info *info = &g->values[v];
         ig__place *place = &plan->places[v];
         const ig__node *node = ig__graph_producer(g, v);
-        place->root = node && node->op->walk == IG_WALK_VIEW ? plan->places[node->in[0]].root : v;
+        place->root =
+            node && node->op->walk == IG_WALK_VIEW ? plan->places[node->in[0]].root : v;
         place->kind = plan->places[place->root].kind;
         if (place->root != v)
             continue;

@@ -66,8 +66,8 @@ static void find_scratch(ig__plan *plan)
             continue;
         for (int j = 0; j < node->n_in; j++)
             types[j] = ig__graph_type(plan->g, node->in[j]);
-        const size_t bytes = node->op->scratch(types, node->n_in,
-                                               ig__graph_type(plan->g, node->out), node->attrs);
+        const size_t bytes = node->op->scratch(
+            types, node->n_in, ig__graph_type(plan->g, node->out), node->attrs);
         if (bytes > plan->stats.scratch_bytes)
             plan->stats.scratch_bytes = bytes;
     }
@@ -107,8 +107,8 @@ ig_status ig__plan_create(ig__plan **plan_out, ig_context *ctx, const ig__graph 
     plan->shared = ig__alloc_huge(a, plan->stats.shared_bytes);
     plan->privates = ig__alloc_huge(a, a_thread * (size_t)plan->n_threads);
     if (!plan->shared || !plan->privates)
-        status = ig__fail_memory(err, "plan",
-                                 plan->stats.shared_bytes + a_thread * (size_t)plan->n_threads);
+        status = ig__fail_memory(
+            err, "plan", plan->stats.shared_bytes + a_thread * (size_t)plan->n_threads);
 done:
     if (status != IG_OK)
         ig__plan_destroy(plan);
@@ -212,7 +212,8 @@ static void run_step(ig__plan *plan, int32_t i, int i_thread, ig__share *share)
             node->op->run(&args, 0, (args.out.rows + IG_TILE - 1) / IG_TILE);
     } else {
         int cursor = i_thread;
-        for (int64_t k; (k = ig__share_next(share, &cursor, i_thread, plan->n_threads)) >= 0;)
+        for (int64_t k;
+             (k = ig__share_next(share, &cursor, i_thread, plan->n_threads)) >= 0;)
             node->op->run(&args, k, k + 1);
     }
     if (!plan->checking)
@@ -267,15 +268,15 @@ static ig_status find_bad_step(ig__plan *plan, ig_error *err)
     if (plan->failed < 0)
         return ig__fail(err, IG_ERR_NUMERIC, "run: the output holds a NaN or an infinity");
     const ig__node *node = plan->steps[plan->failed].node;
-    return ig__fail(err, IG_ERR_NUMERIC, "run: %s %s made a NaN or an infinity", node->scope,
-                    node->op->name);
+    return ig__fail(err, IG_ERR_NUMERIC, "run: %s %s made a NaN or an infinity",
+                    node->scope, node->op->name);
 }
 
-ig_status ig__plan_run(ig__plan *plan, const ig__batch *batch, const volatile int *cancelled,
-                       ig_error *err)
+ig_status ig__plan_run(ig__plan *plan, const ig__batch *batch,
+                       const volatile int *cancelled, ig_error *err)
 {
-    if (batch->n_tokens < 1 || batch->n_tokens > plan->opts.max_tokens || batch->n_logits < 0 ||
-        batch->n_logits > plan->opts.max_logits)
+    if (batch->n_tokens < 1 || batch->n_tokens > plan->opts.max_tokens ||
+        batch->n_logits < 0 || batch->n_logits > plan->opts.max_logits)
         return ig__fail(err, IG_ERR_LIMIT,
                         "run: %lld rows and %lld logits, the plan allows %lld and %lld",
                         (long long)batch->n_tokens, (long long)batch->n_logits,

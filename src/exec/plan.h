@@ -25,11 +25,11 @@ ig_status ig__plan_create(ig__plan **plan_out, ig_context *ctx, const ig__graph 
                           const ig__plan_opts *opts, ig_error *err);
 void ig__plan_destroy(ig__plan *plan); /* may be NULL */
 
-/* Run. The output's rows are then at ig__plan_output. `cancelled` (may be NULL) is read between steps:
+/* Run. The output's rows are then at ig__plan_output. `cancelled` (may be NULL) is read at the barriers:
  * IG_ERR_CANCELLED. An output with a NaN or infinity is IG_ERR_NUMERIC, naming the first operator
  * that made one (found by a second, slow run, that writes the same to the cache). */
-ig_status ig__plan_run(ig__plan *plan, const ig__batch *batch, const volatile int *cancelled,
-                       ig_error *err);
+ig_status ig__plan_run(ig__plan *plan, const ig__batch *batch,
+                       const volatile int *cancelled, ig_error *err);
 float *ig__plan_output(ig__plan *plan); /* [n_logits][V], until the next run */
 
 typedef struct ig__plan_stats {

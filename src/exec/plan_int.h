@@ -9,18 +9,19 @@ enum { IG_MODE_SMALL, IG_MODE_LARGE, IG_MODE_COUNT };
 /* Where a value's bytes are. */
 typedef struct ig__place {
     enum { IG_PLACE_OUTSIDE, IG_PLACE_ARENA } kind;
-    ig__value root;        /* the value whose bytes these are (a view's source) */
-    bool rows;             /* made by a step that walks by rows: private in the small mode */
-    size_t shared, bytes;  /* in the shared arena, at the bound */
-    size_t private_at;     /* in each thread's own, when rows */
+    ig__value root;       /* the value whose bytes these are (a view's source) */
+    bool rows;            /* made by a step that walks by rows: private in the small mode */
+    size_t shared, bytes; /* in the shared arena, at the bound */
+    size_t private_at;    /* in each thread's own, when rows */
     size_t private_bytes;
-    void *outside;         /* a parameter's data; inputs are bound by the batch */
+    void *outside; /* a parameter's data; inputs are bound by the batch */
 } ig__place;
 
 typedef struct ig__step {
     const ig__node *node;
     bool barrier[IG_MODE_COUNT]; /* before it */
-    bool shared_out[IG_MODE_COUNT]; /* its items are shared out (else: every thread does all) */
+    bool shared_out
+        [IG_MODE_COUNT]; /* its items are shared out (else: every thread does all) */
 } ig__step;
 
 struct ig__plan {
@@ -40,8 +41,9 @@ struct ig__plan {
     const volatile int *cancelled;
     int mode;
     bool checking;
-    int32_t failed;  /* checking: the first step with a bad value, or -1; thread 0 writes it */
-    bool stop[2];    /* by the parity of barriers: thread 0 writes before, all read after */
+    int32_t
+        failed;   /* checking: the first step with a bad value, or -1; thread 0 writes it */
+    bool stop[2]; /* by the parity of barriers: thread 0 writes before, all read after */
     ig__share share[2]; /* by the parity of shared-out steps */
 };
 

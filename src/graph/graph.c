@@ -69,7 +69,8 @@ void ig__graph_enter(ig__graph *g, const char *fmt, ...)
 
 static ig__value add_value(ig__graph *g, ig__type type, ig__value_kind kind, int32_t index)
 {
-    if (g->status != IG_OK || !reserve(g, &g->values, g->n_values, &g->cap_values, sizeof *g->values))
+    if (g->status != IG_OK ||
+        !reserve(g, &g->values, g->n_values, &g->cap_values, sizeof *g->values))
         return IG_NO_VALUE;
     g->values[g->n_values] = (ig__value_info){.type = type, .kind = kind, .index = index};
     return g->n_values++;
@@ -102,22 +103,24 @@ ig__value ig__graph_param(ig__graph *g, const char *name, ig__type type)
     return ig__graph_new_param(g, name, type, NULL);
 }
 
-ig__value ig__graph_apply(ig__graph *g, const ig__op *op, const void *attrs, const ig__value *in,
-                          int n_in)
+ig__value ig__graph_apply(ig__graph *g, const ig__op *op, const void *attrs,
+                          const ig__value *in, int n_in)
 {
     const ig__type *types[IG_MAX_INPUTS];
     if (g->status != IG_OK)
         return IG_NO_VALUE;
     if (n_in < op->n_in_least || n_in > op->n_in_most) {
-        g->status = ig__fail(&g->error, IG_ERR_ARGUMENT, "%s: takes %d to %d inputs, not %d",
-                             op->name, op->n_in_least, op->n_in_most, n_in);
+        g->status =
+            ig__fail(&g->error, IG_ERR_ARGUMENT, "%s: takes %d to %d inputs, not %d",
+                     op->name, op->n_in_least, op->n_in_most, n_in);
         return IG_NO_VALUE;
     }
     for (int i = 0; i < n_in; i++)
         types[i] = &g->values[in[i]].type;
     ig__type type;
     g->status = op->shape(&type, types, n_in, attrs, &g->error);
-    if (g->status != IG_OK || !reserve(g, &g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes))
+    if (g->status != IG_OK ||
+        !reserve(g, &g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes))
         return IG_NO_VALUE;
     ig__node node = {.op = op, .n_in = n_in, .scope = g->scope};
     memcpy(node.in, in, (size_t)n_in * sizeof *in);
@@ -211,8 +214,8 @@ ig__cost ig__graph_cost(const ig__graph *g, const ig__bind *bind)
         for (int j = 0; j < node->n_in; j++)
             types[j] = &g->values[node->in[j]].type;
         if (node->op->cost)
-            node->op->cost(&cost, types, node->n_in, &g->values[node->out].type, node->attrs,
-                           bind);
+            node->op->cost(&cost, types, node->n_in, &g->values[node->out].type,
+                           node->attrs, bind);
     }
     return cost;
 }

@@ -17,7 +17,11 @@
 typedef int32_t ig__value;
 enum { IG_NO_VALUE = -1 };
 
-typedef enum ig__value_kind { IG_VALUE_INPUT, IG_VALUE_PARAM, IG_VALUE_NODE } ig__value_kind;
+typedef enum ig__value_kind {
+    IG_VALUE_INPUT,
+    IG_VALUE_PARAM,
+    IG_VALUE_NODE
+} ig__value_kind;
 
 typedef struct ig__value_info {
     ig__type type;
@@ -67,8 +71,8 @@ ig__value ig__graph_param(ig__graph *g, const char *name, ig__type type);
 /* A parameter whose name the graph is known not to have yet (copies of graphs). */
 ig__value ig__graph_new_param(ig__graph *g, const char *name, ig__type type, void *data);
 /* A call of an operator: its shape rule is checked now. attrs has op->attrs_bytes, copied. */
-ig__value ig__graph_apply(ig__graph *g, const ig__op *op, const void *attrs, const ig__value *in,
-                          int n_in);
+ig__value ig__graph_apply(ig__graph *g, const ig__op *op, const void *attrs,
+                          const ig__value *in, int n_in);
 
 static inline const ig__type *ig__graph_type(const ig__graph *g, ig__value v)
 {
@@ -77,7 +81,8 @@ static inline const ig__type *ig__graph_type(const ig__graph *g, ig__value v)
 /* The node that makes v; NULL for inputs and parameters. */
 static inline const ig__node *ig__graph_producer(const ig__graph *g, ig__value v)
 {
-    return v >= 0 && g->values[v].kind == IG_VALUE_NODE ? &g->nodes[g->values[v].index] : NULL;
+    return v >= 0 && g->values[v].kind == IG_VALUE_NODE ? &g->nodes[g->values[v].index]
+                                                        : NULL;
 }
 /* How many nodes take v (the output of the graph counts as one). [n_values], in the caller's memory. */
 void ig__graph_count_uses(const ig__graph *g, int32_t *n_uses);

@@ -37,8 +37,8 @@ typedef struct ig__pages {
     int32_t n_pages, n_free;
 } ig__pages;
 
-ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *config, ig__kv kv,
-                         int64_t n_tokens, ig_error *err);
+ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *config,
+                         ig__kv kv, int64_t n_tokens, ig_error *err);
 void ig__pages_fini(ig__pages *p);
 int32_t ig__pages_take(ig__pages *p); /* zeroed, counted once; -1: none is free */
 void ig__pages_drop(ig__pages *p, int32_t page);

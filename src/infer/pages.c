@@ -5,15 +5,16 @@
 
 #include <string.h>
 
-ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *config, ig__kv kv,
-                         int64_t n_tokens, ig_error *err)
+ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *config,
+                         ig__kv kv, int64_t n_tokens, ig_error *err)
 {
     *p = (ig__pages){.a = a};
     const int64_t n_pages = (n_tokens + IG_PAGE - 1) / IG_PAGE;
     if (kv == IG__KV_Q8_0 && config->head_width % 32)
-        return ig__fail(err, IG_ERR_UNSUPPORTED,
-                        "cache: q8_0 wants heads of a multiple of 32, this model's are %lld",
-                        (long long)config->head_width);
+        return ig__fail(
+            err, IG_ERR_UNSUPPORTED,
+            "cache: q8_0 wants heads of a multiple of 32, this model's are %lld",
+            (long long)config->head_width);
     p->cache = (ig__cache){.kv = kv,
                            .n_layers = config->n_layers,
                            .n_heads = config->n_kv_heads,

@@ -34,9 +34,10 @@ static ig_status fill_opts(ig_runner_opts *o, const ig_model *m, ig_error *err)
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         if (checks[i].value < checks[i].least || checks[i].value > checks[i].most)
-            return ig__fail(err, IG_ERR_ARGUMENT, "runner: %s is %lld, allowed is %lld to %lld",
-                            checks[i].name, (long long)checks[i].value,
-                            (long long)checks[i].least, (long long)checks[i].most);
+            return ig__fail(err, IG_ERR_ARGUMENT,
+                            "runner: %s is %lld, allowed is %lld to %lld", checks[i].name,
+                            (long long)checks[i].value, (long long)checks[i].least,
+                            (long long)checks[i].most);
     if (o->max_tokens > o->pool_tokens)
         o->max_tokens = o->pool_tokens;
     if (o->max_logits > o->max_tokens)
@@ -52,7 +53,8 @@ static ig_status make_parts(ig_runner *r, ig_error *err)
     const ig__plan_opts plan = {.max_tokens = r->opts.max_tokens,
                                 .max_logits = r->opts.max_logits,
                                 .max_keys = r->opts.context};
-    IG_TRY(ig__pages_init(&r->pages, a, &m->config, (ig__kv)r->opts.kv, r->opts.pool_tokens, err));
+    IG_TRY(ig__pages_init(&r->pages, a, &m->config, (ig__kv)r->opts.kv, r->opts.pool_tokens,
+                          err));
     IG_TRY(ig__plan_create(&r->plan, m->ctx, &m->graph, &plan, err));
     const size_t n = (size_t)r->opts.max_tokens;
     r->tokens = ig__alloc(a, n * sizeof *r->tokens);
@@ -65,8 +67,8 @@ static ig_status make_parts(ig_runner *r, ig_error *err)
     return IG_OK;
 }
 
-ig_status ig_runner_create(ig_runner **runner_out, ig_model *model, const ig_runner_opts *opts,
-                           ig_error *err)
+ig_status ig_runner_create(ig_runner **runner_out, ig_model *model,
+                           const ig_runner_opts *opts, ig_error *err)
 {
     *runner_out = NULL;
     ig_runner *r = ig__alloc_zero(&model->ctx->allocator, sizeof *r);
@@ -146,8 +148,9 @@ static ig_status check_parts(const ig_runner *r, const ig_step_part *parts, int6
     for (int64_t i = 0; i < n_parts; i++) {
         const ig_step_part *p = &parts[i];
         if (p->n_tokens < 1 || p->n_logits < 0 || p->n_logits > p->n_tokens)
-            return ig__fail(err, IG_ERR_ARGUMENT, "step: part %lld has %lld tokens, %lld logits",
-                            (long long)i, (long long)p->n_tokens, (long long)p->n_logits);
+            return ig__fail(err, IG_ERR_ARGUMENT,
+                            "step: part %lld has %lld tokens, %lld logits", (long long)i,
+                            (long long)p->n_tokens, (long long)p->n_logits);
         if (p->n_tokens > r->opts.max_tokens - n_tokens ||
             p->n_logits > r->opts.max_logits - n_logits)
             return ig__fail(err, IG_ERR_LIMIT,
@@ -157,12 +160,14 @@ static ig_status check_parts(const ig_runner *r, const ig_step_part *parts, int6
         n_logits += p->n_logits;
         for (int64_t j = 0; j < i; j++)
             if (parts[j].seq == p->seq)
-                return ig__fail(err, IG_ERR_ARGUMENT, "step: parts %lld and %lld are one sequence",
-                                (long long)j, (long long)i);
+                return ig__fail(err, IG_ERR_ARGUMENT,
+                                "step: parts %lld and %lld are one sequence", (long long)j,
+                                (long long)i);
         for (int64_t t = 0; t < p->n_tokens; t++)
             if (p->tokens[t] < 0 || p->tokens[t] >= r->model->config.vocab)
-                return ig__fail(err, IG_ERR_ARGUMENT, "step: token %d, the vocabulary has %lld",
-                                p->tokens[t], (long long)r->model->config.vocab);
+                return ig__fail(err, IG_ERR_ARGUMENT,
+                                "step: token %d, the vocabulary has %lld", p->tokens[t],
+                                (long long)r->model->config.vocab);
     }
     return IG_OK;
 }
@@ -178,10 +183,11 @@ static void add_part(ig_runner *r, ig__batch *b, const ig_step_part *p)
     }
     for (int64_t t = 0; t < p->n_tokens; t += IG_TILE) {
         const int64_t left = p->n_tokens - t;
-        r->units[b->n_units++] = (ig__attend_unit){.row = b->n_tokens + t,
-                                                   .n_rows = left < IG_TILE ? left : IG_TILE,
-                                                   .position = position + t,
-                                                   .table = p->seq->table};
+        r->units[b->n_units++] =
+            (ig__attend_unit){.row = b->n_tokens + t,
+                              .n_rows = left < IG_TILE ? left : IG_TILE,
+                              .position = position + t,
+                              .table = p->seq->table};
     }
     for (int64_t t = p->n_tokens - p->n_logits; t < p->n_tokens; t++)
         r->logit_rows[b->n_logits++] = (int32_t)(b->n_tokens + t);
@@ -191,7 +197,8 @@ static void add_part(ig_runner *r, ig__batch *b, const ig_step_part *p)
         b->n_spans = spans;
 }
 
-static void make_batch(ig_runner *r, ig__batch *b, const ig_step_part *parts, int64_t n_parts)
+static void make_batch(ig_runner *r, ig__batch *b, const ig_step_part *parts,
+                       int64_t n_parts)
 {
     *b = (ig__batch){.inputs = {r->tokens, r->positions, r->logit_rows},
                      .tables = r->tables,

@@ -73,7 +73,8 @@ ig_status ig__sequence_grow(ig_sequence *seq, int64_t n_tokens, ig_error *err)
     if (seq->length % IG_PAGE && pages->n_refs[seq->table[last]] > 1) {
         const int32_t copy = ig__pages_copy(pages, seq->table[last]);
         if (copy < 0)
-            return ig__fail(err, IG_ERR_LIMIT, "step: no KV page is free to copy a shared one");
+            return ig__fail(err, IG_ERR_LIMIT,
+                            "step: no KV page is free to copy a shared one");
         seq->table[last] = copy;
     }
     const int64_t wanted = (seq->length + n_tokens + IG_PAGE - 1) / IG_PAGE;

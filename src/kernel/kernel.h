@@ -74,15 +74,16 @@ size_t ig__packed_group_bytes(ig_dtype dtype, int64_t k);
  *   BF16  [K/2][n][2] bf16
  *   F32   [K][n] f32
  *   Q8X2  q [nb][n][2][32] i8: hi and lo | scale [nb][n] f32 | sum [nb][n] f32
- *         = scale * (256 * sum of hi + sum of lo) | isum [nb][n][2][2] i32: sums of hi, then
+ *         = scale * (16 * sum of hi + sum of lo) | isum [nb][n][2][2] i32: sums of hi, then
  *         of lo, each over columns 0..15 and 16..31. The default with quantised weights:
- *         8 bits alone lose 1 % of a product, up to 0.3 in a log-probability; two terms are
- *         15 bits.
+ *         8 bits alone lose 1 % of a product, up to 0.3 in a log-probability of a small model;
+ *         two terms are 12 bits, and 16 * w of a 4-bit weight is still a byte
+ *         (docs/decisions/0002).
  *
  * Q8: scale = max|x| / 127 over the 32, q = round to nearest even of x * (127 / max|x|).
- * Q8X2: hi = that q, and lo = what is left in units of 1/256 of that scale: round to nearest
- * even of fma(-max|x| / 127, hi, x) * 256 * (127 / max|x|), clamped to -127 .. 127; scale =
- * max|x| / 127 / 256, so that x is about scale * (256 * hi + lo).
+ * Q8X2: hi = that q, and lo = what is left in units of 1/16 of that scale: round to nearest
+ * even of fma(-max|x| / 127, hi, x) * 16 * (127 / max|x|), within -8 .. 8; scale =
+ * max|x| / 127 / 16, so that x is about scale * (16 * hi + lo).
  * All is 0 where max|x| < 2^-111. (From there on scale is a normal float and the factors are
  * finite.) A NaN or infinity in x gives a NaN scale and sum, with q and isum 0: it reaches
  * the outputs and is reported, not lost. Every table packs the same bytes. Whole tiles have

@@ -70,7 +70,7 @@ void ig__unpack_codes(ig__codes *codes, ig_dtype dtype, const void *group, int64
 void ig__unpack_row_ref(float *y, ig_dtype dtype, const void *group, int64_t r, int64_t k);
 
 /* A block of activations whose largest magnitude is below this is all zeros: from here on
- * the scales (max / 127 and 1/256 of it) are normal floats and their inverses finite, so
+ * the scales (max / 127 and 1/16 of it) are normal floats and their inverses finite, so
  * that every instruction set computes the same bits. */
 #define IG_ACTS_TINY 0x1p-111f
 

@@ -16,7 +16,8 @@ ig_status ig__family_of(const ig__family **family_out, const ig__gguf *file, ig_
     IG_TRY(ig__gguf_get_string(&name, &n, file, "general.architecture", true, err));
     char known[256] = "";
     for (int i = 0; families[i]; i++) {
-        if (strlen(families[i]->architecture) == n && !memcmp(name, families[i]->architecture, n)) {
+        if (strlen(families[i]->architecture) == n &&
+            !memcmp(name, families[i]->architecture, n)) {
             *family_out = families[i];
             return IG_OK;
         }
@@ -54,12 +55,12 @@ static ig_status check_heads(const ig__config *c, const ig__gguf *file, ig_error
 {
     const char *path = ig__gguf_path(file);
     if (c->n_heads % c->n_kv_heads)
-        return ig__fail(err, IG_ERR_FORMAT, "%s: %lld heads cannot share %lld KV heads", path,
-                        (long long)c->n_heads, (long long)c->n_kv_heads);
+        return ig__fail(err, IG_ERR_FORMAT, "%s: %lld heads cannot share %lld KV heads",
+                        path, (long long)c->n_heads, (long long)c->n_kv_heads);
     if (c->head_width < 16 || c->head_width > IG_MAX_HEAD || c->head_width % 16)
         return ig__fail(err, IG_ERR_UNSUPPORTED,
-                        "%s: heads of width %lld, supported: multiples of 16 up to %d", path,
-                        (long long)c->head_width, IG_MAX_HEAD);
+                        "%s: heads of width %lld, supported: multiples of 16 up to %d",
+                        path, (long long)c->head_width, IG_MAX_HEAD);
     if (c->n_rotated > c->head_width || c->n_rotated % 2)
         return ig__fail(err, IG_ERR_FORMAT,
                         "%s: rope.dimension_count is %lld, heads are %lld wide", path,
@@ -81,8 +82,9 @@ static ig_status read_rope_scaling(ig__config *c, const ig__family *family,
     const bool none = n == 4 && !memcmp(kind, "none", 4);
     const bool linear = n == 6 && !memcmp(kind, "linear", 6);
     if (!none && !linear)
-        return ig__fail(err, IG_ERR_UNSUPPORTED, "%s: %s is '%.*s', supported: none, linear",
-                        ig__gguf_path(file), key, (int)(n > 32 ? 32 : n), kind);
+        return ig__fail(err, IG_ERR_UNSUPPORTED,
+                        "%s: %s is '%.*s', supported: none, linear", ig__gguf_path(file),
+                        key, (int)(n > 32 ? 32 : n), kind);
     c->rope_scale = linear ? 1.0 / factor : 1.0;
     return IG_OK;
 }
@@ -93,12 +95,14 @@ ig_status ig__config_read(ig__config *c, const ig__family *family, const ig__ggu
     *c = (ig__config){.rope_base = 10000};
     IG_TRY(get(&c->n_layers, family, file, "block_count", true, 1, 1024, err));
     IG_TRY(get(&c->width, family, file, "embedding_length", true, 32, 65536, err));
-    IG_TRY(get(&c->feed_forward, family, file, "feed_forward_length", true, 32, 1 << 20, err));
+    IG_TRY(
+        get(&c->feed_forward, family, file, "feed_forward_length", true, 32, 1 << 20, err));
     IG_TRY(get(&c->n_heads, family, file, "attention.head_count", true, 1, 1024, err));
     c->n_kv_heads = c->n_heads;
-    IG_TRY(get(&c->n_kv_heads, family, file, "attention.head_count_kv", false, 1, c->n_heads,
-               err));
-    IG_TRY(get(&c->context, family, file, "context_length", true, 1, (int64_t)1 << 30, err));
+    IG_TRY(get(&c->n_kv_heads, family, file, "attention.head_count_kv", false, 1,
+               c->n_heads, err));
+    IG_TRY(
+        get(&c->context, family, file, "context_length", true, 1, (int64_t)1 << 30, err));
     c->head_width = c->width / c->n_heads;
     int64_t value_width = c->head_width;
     IG_TRY(get(&c->head_width, family, file, "attention.key_length", false, 1, 65536, err));
@@ -108,8 +112,8 @@ ig_status ig__config_read(ig__config *c, const ig__family *family, const ig__ggu
     c->n_rotated = c->head_width;
     IG_TRY(get(&c->n_rotated, family, file, "rope.dimension_count", false, 2, 65536, err));
     IG_TRY(get_real(&c->rope_base, family, file, "rope.freq_base", false, 1, 1e12, err));
-    IG_TRY(get_real(&c->norm_eps, family, file, "attention.layer_norm_rms_epsilon", true, 0, 1,
-                    err));
+    IG_TRY(get_real(&c->norm_eps, family, file, "attention.layer_norm_rms_epsilon", true, 0,
+                    1, err));
     IG_TRY(check_heads(c, file, err));
     IG_TRY(read_rope_scaling(c, family, file, err));
     const ig__gguf_tensor *embedding = ig__gguf_find_tensor(file, "token_embd.weight");
@@ -144,14 +148,16 @@ static ig_status check_all_used(const ig__graph *g, const ig__gguf *file,
         for (int32_t p = 0; p < g->n_params && !used; p++)
             used = !strcmp(g->params[p].name, name);
         if (!used)
-            return ig__fail(err, IG_ERR_UNSUPPORTED, "%s: tensor %s is not part of a %s model",
-                            ig__gguf_path(file), name, family->architecture);
+            return ig__fail(err, IG_ERR_UNSUPPORTED,
+                            "%s: tensor %s is not part of a %s model", ig__gguf_path(file),
+                            name, family->architecture);
     }
     return IG_OK;
 }
 
-ig_status ig__model_capture(ig__graph *g, const ig__family *family, const ig__config *config,
-                            const ig__gguf *file, const ig_allocator *a, ig_error *err)
+ig_status ig__model_capture(ig__graph *g, const ig__family *family,
+                            const ig__config *config, const ig__gguf *file,
+                            const ig_allocator *a, ig_error *err)
 {
     ig__graph_init(g, a);
     ig__builder b = {.g = g, .file = file, .config = config};

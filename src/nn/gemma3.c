@@ -11,11 +11,11 @@
 static ig_status gemma3_read(ig__config *config, const ig__gguf *file, ig_error *err)
 {
     config->window_period = 6;
-    IG_TRY(ig__gguf_get_i64(&config->window, file, "gemma3.attention.sliding_window", true, 1,
-                            1 << 30, err));
+    IG_TRY(ig__gguf_get_i64(&config->window, file, "gemma3.attention.sliding_window", true,
+                            1, 1 << 30, err));
     config->local_rope_base = 10000;
-    return ig__gguf_get_f64(&config->local_rope_base, file, "gemma3.rope.freq_base_swa", false,
-                            1, 1e12, err);
+    return ig__gguf_get_f64(&config->local_rope_base, file, "gemma3.rope.freq_base_swa",
+                            false, 1, 1e12, err);
 }
 
 /* x + norm(y) */

@@ -33,8 +33,8 @@ ig__value ig__nn_matrix(ig__builder *b, int64_t n, int64_t k, const char *name, 
         return fail_tensor(b, full, "is missing");
     if (t->n_dims > 2 || t->dims[0] != k || t->dims[1] != n) {
         snprintf(what, sizeof what, "is [%lld,%lld] (offset %llu), wanted [%lld,%lld]",
-                 (long long)t->dims[0], (long long)t->dims[1], (unsigned long long)t->offset,
-                 (long long)k, (long long)n);
+                 (long long)t->dims[0], (long long)t->dims[1],
+                 (unsigned long long)t->offset, (long long)k, (long long)n);
         return fail_tensor(b, full, what);
     }
     const ig__packing packing = ig__packing_of(t->dtype);
@@ -182,5 +182,6 @@ ig__value ig__nn_gated(ig__builder *b, ig__value h, int64_t layer, const ig__op 
     const ig__value both =
         apply(b, &ig__op_mul, NULL, apply(b, curve, NULL, gate, IG_NO_VALUE), up);
     return ig__nn_linear(
-        b, both, ig__nn_matrix(b, c->width, c->feed_forward, "blk.%lld.ffn_down.weight", i));
+        b, both,
+        ig__nn_matrix(b, c->width, c->feed_forward, "blk.%lld.ffn_down.weight", i));
 }

@@ -15,9 +15,10 @@ static ig_status llama_read(ig__config *config, const ig__gguf *file, ig_error *
     int64_t n_experts = 0;
     IG_TRY(ig__gguf_get_i64(&n_experts, file, "llama.expert_count", false, 0, 1024, err));
     if (n_experts)
-        return ig__fail(err, IG_ERR_UNSUPPORTED,
-                        "%s: llama.expert_count is %lld, mixtures of experts are not supported",
-                        ig__gguf_path(file), (long long)n_experts);
+        return ig__fail(
+            err, IG_ERR_UNSUPPORTED,
+            "%s: llama.expert_count is %lld, mixtures of experts are not supported",
+            ig__gguf_path(file), (long long)n_experts);
     return IG_OK;
 }
 

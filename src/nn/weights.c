@@ -37,19 +37,22 @@ static void convert_vector(float *to, const ig__gguf_tensor *t, const void *from
         if (t->dtype == IG_DTYPE_F32)
             memcpy(to + i, (const char *)from + i * 4, 4);
         else
-            to[i] = t->dtype == IG_DTYPE_F16 ? ig__f16_to_f32(half[i]) : ig__bf16_to_f32(half[i]);
+            to[i] = t->dtype == IG_DTYPE_F16 ? ig__f16_to_f32(half[i])
+                                             : ig__bf16_to_f32(half[i]);
     }
 }
 
-static ig_status load_vector(const loading *l, const piece_range *r, char *buffer, ig_error *err)
+static ig_status load_vector(const loading *l, const piece_range *r, char *buffer,
+                             ig_error *err)
 {
-    IG_TRY(ig__gguf_read(l->file, r->tensor->offset, buffer, (size_t)r->tensor->bytes, err));
+    IG_TRY(
+        ig__gguf_read(l->file, r->tensor->offset, buffer, (size_t)r->tensor->bytes, err));
     convert_vector(r->param->data, r->tensor, buffer);
     return IG_OK;
 }
 
-static ig_status load_piece(const loading *l, const piece_range *r, int64_t piece, char *buffer,
-                            ig_error *err)
+static ig_status load_piece(const loading *l, const piece_range *r, int64_t piece,
+                            char *buffer, ig_error *err)
 {
     if (r->tensor->n_dims == 1)
         return load_vector(l, r, buffer, err);
@@ -58,8 +61,8 @@ static ig_status load_piece(const loading *l, const piece_range *r, int64_t piec
     int64_t end = first + r->groups_a_piece * IG_GROUP;
     if (end > r->rows)
         end = r->rows;
-    IG_TRY(ig__gguf_read(l->file, r->tensor->offset + (uint64_t)first * r->row_bytes, buffer,
-                         (size_t)(end - first) * r->row_bytes, err));
+    IG_TRY(ig__gguf_read(l->file, r->tensor->offset + (uint64_t)first * r->row_bytes,
+                         buffer, (size_t)(end - first) * r->row_bytes, err));
     for (int64_t row = first; row < end; row += IG_GROUP) {
         const int64_t n = end - row < IG_GROUP ? end - row : IG_GROUP;
         ig__pack_group((char *)r->param->data + (size_t)(row / IG_GROUP) * group_bytes,
@@ -153,8 +156,8 @@ static ig_status load_all(loading *l, ig__graph *g, char *block, int64_t n_piece
     return IG_OK;
 }
 
-ig_status ig__weights_load(void **block_out, size_t *bytes_out, ig__graph *g, const ig__gguf *file,
-                           ig_context *ctx, ig_error *err)
+ig_status ig__weights_load(void **block_out, size_t *bytes_out, ig__graph *g,
+                           const ig__gguf *file, ig_context *ctx, ig_error *err)
 {
     const ig_allocator *a = &ctx->allocator;
     const size_t n_threads = (size_t)ig__team_size(ctx->team);

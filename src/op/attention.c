@@ -70,8 +70,8 @@ static void attention_run(const ig__step_args *s, int64_t begin, int64_t end)
         for (int64_t t = 0, start = 0; t < s->out.rows; t++) {
             if (tables[t] != tables[start])
                 start = t;
-            const int64_t first = a->window && t - a->window + 1 > start ? t - a->window + 1
-                                                                         : start;
+            const int64_t first =
+                a->window && t - a->window + 1 > start ? t - a->window + 1 : start;
             attend_row(s, head, t, first);
         }
     }
@@ -264,15 +264,15 @@ static void run_whole(const ig__step_args *s, const ig__attend_unit *u, int64_t 
 }
 
 /* One span of a unit to the cut form of its rows' partials. */
-static void run_cut(const ig__step_args *s, const ig__attend_unit *u, int64_t head, int64_t span,
-                    attend_work *k)
+static void run_cut(const ig__step_args *s, const ig__attend_unit *u, int64_t head,
+                    int64_t span, attend_work *k)
 {
     const int64_t w = s->batch->cache->width, h = s->in[0].type->dims[1].plus;
     const int64_t shared = h / s->batch->cache->n_heads, n_spans = s->batch->n_spans;
     const bool seen = run_span(s, u, head, span, k, k->m, k->l, k->acc, w);
     for (int64_t t = 0; t < u->n_rows; t++) {
-        float *row = (float *)s->out.data +
-                     (u->row + t) * ig__partials_row(h, w, n_spans, true);
+        float *row =
+            (float *)s->out.data + (u->row + t) * ig__partials_row(h, w, n_spans, true);
         for (int64_t j = 0; j < shared; j++) {
             float *part = row + ((head * shared + j) * n_spans + span) * (w + 2);
             const int64_t i = t * shared + j;
@@ -308,7 +308,8 @@ static size_t attend_scratch(const ig__type *const *in, int n_in, const ig__type
 {
     (void)n_in, (void)out, (void)attrs;
     /* rows that share a KV head: at most all heads of a tile */
-    const size_t r = (size_t)(IG_TILE * in[0]->dims[1].plus), w = (size_t)in[0]->dims[2].plus;
+    const size_t r = (size_t)(IG_TILE * in[0]->dims[1].plus),
+                 w = (size_t)in[0]->dims[2].plus;
     return r * (3 * w + 4) * 4 + r * 16 + 64 + IG_ATTEND_SCRATCH(r, w);
 }
 
@@ -331,8 +332,8 @@ static const float *joined(const ig__step_args *s, int64_t t, float *y)
     const ig__type *type = s->in[0].type;
     const int64_t h = type->dims[1].plus, w = type->dims[2].plus;
     const int64_t n_spans = s->batch->n_spans;
-    const float *row = (const float *)s->in[0].data +
-                       t * ig__partials_row(h, w, n_spans, s->batch->split);
+    const float *row =
+        (const float *)s->in[0].data + t * ig__partials_row(h, w, n_spans, s->batch->split);
     if (!s->batch->split)
         return row;
     for (int64_t i = 0; i < h; i++) {

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-static ig_status same_shape(ig__type *out, const ig__type *const *in, int n_in, const char *op,
-                            ig_error *err)
+static ig_status same_shape(ig__type *out, const ig__type *const *in, int n_in,
+                            const char *op, ig_error *err)
 {
     if (!ig__is_rows_f32(in[0]))
         return ig__fail_shapes(err, op, "wants float32 rows", in[0], NULL);
@@ -40,8 +40,8 @@ static void embedding_run(const ig__step_args *s, int64_t begin, int64_t end)
     const size_t group_bytes = ig__packed_group_bytes(table->type->dtype, table->width);
     const int64_t last = ig__tile_row(end, s->out.rows);
     for (int64_t t = ig__tile_row(begin, s->out.rows); t < last; t++) {
-        const char *group = (const char *)table->data +
-                            (size_t)(tokens[t] / IG_GROUP) * group_bytes;
+        const char *group =
+            (const char *)table->data + (size_t)(tokens[t] / IG_GROUP) * group_bytes;
         s->k->unpack_row[table->type->dtype](ig__row_f32(&s->out, t), group,
                                              tokens[t] % IG_GROUP, table->width);
     }
@@ -61,8 +61,8 @@ static ig_status gather_shape(ig__type *out, const ig__type *const *in, int n_in
 {
     (void)n_in, (void)attrs;
     if (!ig__is_rows_f32(in[0]) || in[1]->dtype != IG_DTYPE_I32 || in[1]->n_dims != 1)
-        return ig__fail_shapes(err, "gather_rows", "wants float32 rows and row numbers", in[0],
-                               in[1]);
+        return ig__fail_shapes(err, "gather_rows", "wants float32 rows and row numbers",
+                               in[0], in[1]);
     *out = *in[0];
     out->dims[0] = in[1]->dims[0];
     return IG_OK;
@@ -191,7 +191,8 @@ static ig_status gelu_shape(ig__type *out, const ig__type *const *in, int n_in,
 }
 
 /* Elements of tiles [begin, end): rows are contiguous. */
-static void span_of(const ig__step_args *s, int64_t begin, int64_t end, int64_t *at, int64_t *n)
+static void span_of(const ig__step_args *s, int64_t begin, int64_t end, int64_t *at,
+                    int64_t *n)
 {
     *at = ig__tile_row(begin, s->out.rows) * s->out.width;
     *n = ig__tile_row(end, s->out.rows) * s->out.width - *at;
@@ -202,7 +203,8 @@ static void scale_run(const ig__step_args *s, int64_t begin, int64_t end)
     const ig__scale_attrs *attrs = s->attrs;
     int64_t at, n;
     span_of(s, begin, end, &at, &n);
-    s->k->scale((float *)s->out.data + at, (const float *)s->in[0].data + at, attrs->factor, n);
+    s->k->scale((float *)s->out.data + at, (const float *)s->in[0].data + at, attrs->factor,
+                n);
 }
 
 static void add_run(const ig__step_args *s, int64_t begin, int64_t end)
@@ -286,7 +288,8 @@ static ig_status reshape_shape(ig__type *out, const ig__type *const *in, int n_i
     memcpy(out->dims, a->dims, sizeof a->dims);
     if (in[0]->layout != IG_LAYOUT_ROWS || !ig__dim_same(out->dims[0], in[0]->dims[0]) ||
         ig__type_width(out) != ig__type_width(in[0]))
-        return ig__fail_shapes(err, "reshape", "keeps the rows and their elements", in[0], out);
+        return ig__fail_shapes(err, "reshape", "keeps the rows and their elements", in[0],
+                               out);
     return IG_OK;
 }
 

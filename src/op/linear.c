@@ -41,7 +41,8 @@ ig_status ig__check_product(const char *op, const ig__type *acts, const ig__type
                             ig_error *err)
 {
     if (w->layout != IG_LAYOUT_GROUPS || w->n_dims != 2 || acts->layout != IG_LAYOUT_ACTS)
-        return ig__fail_shapes(err, op, "wants packed activations and a packed matrix", acts, w);
+        return ig__fail_shapes(err, op, "wants packed activations and a packed matrix",
+                               acts, w);
     if (ig__type_width(acts) != w->dims[1].plus)
         return ig__fail_shapes(err, op, "inner sizes differ", acts, w);
     return IG_OK;
@@ -52,9 +53,10 @@ void ig__product(const ig__step_args *s, float *block, const ig__operand *w, int
 {
     const ig__operand *acts = &s->in[0];
     const ig__acts format = acts->type->acts;
-    const char *x = (const char *)acts->data + (size_t)(column / IG_TILE) *
-                                                   ig__tile_bytes(format, w->width, IG_TILE);
-    s->k->gemm[format][w->type->dtype](block, ig__group_at(w, group), x, n, w->width, scratch);
+    const char *x = (const char *)acts->data +
+                    (size_t)(column / IG_TILE) * ig__tile_bytes(format, w->width, IG_TILE);
+    s->k->gemm[format][w->type->dtype](block, ig__group_at(w, group), x, n, w->width,
+                                       scratch);
 }
 
 static void product_cost(ig__cost *cost, const ig__type *acts, const ig__type *w,
@@ -72,8 +74,8 @@ static ig_status linear_shape(ig__type *out, const ig__type *const *in, int n_in
 {
     (void)n_in, (void)attrs;
     if (!ig__is_rows_f32(in[0]) || in[0]->n_dims != 2 || in[1]->layout != IG_LAYOUT_GROUPS)
-        return ig__fail_shapes(err, "linear", "wants float32 rows and a packed matrix", in[0],
-                               in[1]);
+        return ig__fail_shapes(err, "linear", "wants float32 rows and a packed matrix",
+                               in[0], in[1]);
     if (in[0]->dims[1].plus != in[1]->dims[1].plus)
         return ig__fail_shapes(err, "linear", "inner sizes differ", in[0], in[1]);
     *out = *in[0];
@@ -223,8 +225,8 @@ static int64_t product_items(const ig__step_args *s)
 
 /* Columns of scratch [n][16] to rows of y (+ the residual's), `valid` of the 16 of them inside the
  * matrix. */
-static void store_group(const ig__step_args *s, const float *block, int64_t column, int64_t n,
-                        int64_t group, const ig__operand *residual)
+static void store_group(const ig__step_args *s, const float *block, int64_t column,
+                        int64_t n, int64_t group, const ig__operand *residual)
 {
     const int64_t at = group * IG_GROUP, left = s->out.width - at;
     const int64_t valid = left < IG_GROUP ? left : IG_GROUP;
@@ -235,7 +237,8 @@ static void store_group(const ig__step_args *s, const float *block, int64_t colu
         if (!x)
             memcpy(y, sum, (size_t)valid * 4);
         else if (valid == IG_GROUP)
-            for (int i = 0; i < IG_GROUP; i++) /* a constant count: the compiler's vectors */
+            for (int i = 0; i < IG_GROUP;
+                 i++) /* a constant count: the compiler's vectors */
                 y[i] = x[i] + sum[i];
         else
             for (int64_t i = 0; i < valid; i++)
@@ -328,8 +331,8 @@ static size_t gated_scratch(const ig__type *const *in, int n_in, const ig__type 
     return product_scratch(in, n_in, out, attrs) + (size_t)IG_TOKEN_BLOCK * IG_GROUP * 4;
 }
 
-static void gated_cost(ig__cost *cost, const ig__type *const *in, int n_in, const ig__type *out,
-                       const void *attrs, const ig__bind *bind)
+static void gated_cost(ig__cost *cost, const ig__type *const *in, int n_in,
+                       const ig__type *out, const void *attrs, const ig__bind *bind)
 {
     (void)n_in, (void)out, (void)attrs;
     product_cost(cost, in[0], in[1], bind);

@@ -5,7 +5,8 @@
  * to add a row in a file of its own and to name it in table.c; nothing else lists operators.
  *
  * Plain rows are what model files are written in. Rows marked `fused` are made by passes
- * (src/compile) out of plain ones, and compute the same.
+ * (src/compile) out of plain ones, and compute the same, but for the rounding of activations
+ * to the format that products want.
  *
  * A dimension may be a symbol (the tokens of a step, the rows whose logits are wanted), known only
  * when a plan runs: times * symbol + plus.
@@ -19,7 +20,12 @@
 
 enum { IG_MAX_DIMS = 4, IG_MAX_INPUTS = 10, IG_SMALL_ROWS = 4, IG_TOKEN_BLOCK = 128 };
 
-typedef enum ig__symbol { IG_SYMBOL_NONE, IG_SYMBOL_TOKENS, IG_SYMBOL_LOGITS, IG_SYMBOL_COUNT } ig__symbol;
+typedef enum ig__symbol {
+    IG_SYMBOL_NONE,
+    IG_SYMBOL_TOKENS,
+    IG_SYMBOL_LOGITS,
+    IG_SYMBOL_COUNT
+} ig__symbol;
 
 typedef struct ig__dim {
     int64_t times, plus;
@@ -88,11 +94,12 @@ typedef struct ig__step_args {
     ig__operand out;
     int n_in;
     int n_threads;
-    void *scratch; /* this thread's, as many bytes as the row's `scratch` asked for, 64-byte aligned */
+    void *
+        scratch; /* this thread's, as many bytes as the row's `scratch` asked for, 64-byte aligned */
 } ig__step_args;
 
 typedef struct ig__cost {
-    double ops;        /* multiply and add counted apart */
+    double ops; /* multiply and add counted apart */
     double weight_bytes, other_bytes;
 } ig__cost;
 
@@ -111,13 +118,14 @@ typedef struct ig__op {
     int n_in_least, n_in_most;
     size_t attrs_bytes;
     bool fused;
-    bool effect; /* writes state beside its output: never merged with its like; who reads the
+    bool
+        effect; /* writes state beside its output: never merged with its like; who reads the
                   * state takes the output, which orders them and keeps the node */
     ig__walk walk;
 
     /* Set *out from in[0..n_in), or fail naming the shapes. */
-    ig_status (*shape)(ig__type *out, const ig__type *const *in, int n_in, const void *attrs,
-                       ig_error *err);
+    ig_status (*shape)(ig__type *out, const ig__type *const *in, int n_in,
+                       const void *attrs, ig_error *err);
     /* IG_WALK_ITEMS: how many items there are now. (IG_WALK_ROWS: tiles of the output's rows.) */
     int64_t (*n_items)(const ig__step_args *args);
     /* Do items [begin, end): tiles of 16 rows, or what n_items counted. */
@@ -153,7 +161,8 @@ typedef struct ig__reshape_attrs {
 } ig__reshape_attrs;
 typedef struct ig__rope_table_attrs {
     int64_t n_rotated; /* even; the table holds n_rotated / 2 pairs */
-    double base;       /* angle of pair i at position p: p * scale / base^(2i / n_rotated) / factor[i] */
+    double
+        base; /* angle of pair i at position p: p * scale / base^(2i / n_rotated) / factor[i] */
     double scale;
 } ig__rope_table_attrs;
 typedef struct ig__rope_attrs {
@@ -182,29 +191,33 @@ typedef struct ig__qkv_attrs {
 
 extern const ig__op ig__op_embedding;   /* tokens [T] i32, table [V,D] groups -> [T,D] */
 extern const ig__op ig__op_gather_rows; /* x [T,..], rows [R] i32 -> [R,..] */
-extern const ig__op ig__op_rms_norm;    /* x [..,D], g [D] -> [..,D]: over the last dimension */
-extern const ig__op ig__op_scale;       /* x */
-extern const ig__op ig__op_add;         /* x, y of one shape */
+extern const ig__op
+    ig__op_rms_norm;              /* x [..,D], g [D] -> [..,D]: over the last dimension */
+extern const ig__op ig__op_scale; /* x */
+extern const ig__op ig__op_add;   /* x, y of one shape */
 extern const ig__op ig__op_mul;
 extern const ig__op ig__op_silu;
 extern const ig__op ig__op_gelu; /* the tanh form */
 extern const ig__op ig__op_reshape;
-extern const ig__op ig__op_linear;     /* x [T,K], w [N,K] groups -> [T,N] */
-extern const ig__op ig__op_rope_table; /* positions [T] i32 [, factors [W/2]] -> [T,W/2,2] (cos, sin) */
-extern const ig__op ig__op_rope;       /* x [T,H,W], table */
-extern const ig__op ig__op_attention;  /* q [T,H,W], k [T,G,W], v [T,G,W]: causal, the rows one sequence */
+extern const ig__op ig__op_linear; /* x [T,K], w [N,K] groups -> [T,N] */
+extern const ig__op
+    ig__op_rope_table; /* positions [T] i32 [, factors [W/2]] -> [T,W/2,2] (cos, sin) */
+extern const ig__op ig__op_rope; /* x [T,H,W], table */
+extern const ig__op
+    ig__op_attention; /* q [T,H,W], k [T,G,W], v [T,G,W]: causal, the rows one sequence */
 
 extern const ig__op ig__op_cache_write; /* k, v [T,G,W] -> state; effect */
 extern const ig__op ig__op_attend;      /* q [T,H,W], state -> partials [T,H,W] */
 extern const ig__op ig__op_attend_join; /* partials -> [T,H,W] */
 
-extern const ig__op ig__op_pack;          /* x [T,..] -> acts [T,K] */
-extern const ig__op ig__op_norm_pack;     /* x [T,K], g [K] -> acts */
-extern const ig__op ig__op_join_pack;     /* partials [T,H,W] -> acts [T,H*W] */
-extern const ig__op ig__op_norm_add;      /* y [T,D], g [D], x [T,D] -> x + rms_norm(y, g) */
+extern const ig__op ig__op_pack;      /* x [T,..] -> acts [T,K] */
+extern const ig__op ig__op_norm_pack; /* x [T,K], g [K] -> acts */
+extern const ig__op ig__op_join_pack; /* partials [T,H,W] -> acts [T,H*W] */
+extern const ig__op ig__op_norm_add;  /* y [T,D], g [D], x [T,D] -> x + rms_norm(y, g) */
 extern const ig__op ig__op_linear_packed; /* acts [T,K], w [, x [T,N]] -> [T,N] (+ x) */
 extern const ig__op ig__op_gated_packed;  /* acts, w_gate [F,K], w_up [F,K] -> [T,F] */
-extern const ig__op ig__op_qkv_packed;    /* acts, wq, wk, wv, table [, gq [W], gk [W]] -> q [T,H,W];
+extern const ig__op
+    ig__op_qkv_packed; /* acts, wq, wk, wv, table [, gq [W], gk [W]] -> q [T,H,W];
                                            * writes k and v to the cache: effect */
 
 #endif

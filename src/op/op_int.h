@@ -6,8 +6,8 @@
 #include "op/op.h"
 
 /* "add: shapes differ: [T,576] f32, [T,64] f32" */
-ig_status ig__fail_shapes(ig_error *err, const char *op, const char *what, const ig__type *a,
-                          const ig__type *b);
+ig_status ig__fail_shapes(ig_error *err, const char *op, const char *what,
+                          const ig__type *a, const ig__type *b);
 
 static inline bool ig__is_rows_f32(const ig__type *t)
 {

@@ -43,8 +43,8 @@ static int64_t qkv_items(const ig__step_args *s)
 }
 
 /* y [n][W] = the head's rows of w times columns [column, column + n). */
-static void head_product(const ig__step_args *s, float *y, const ig__operand *w, int64_t head,
-                         int64_t column, int64_t n, float *block)
+static void head_product(const ig__step_args *s, float *y, const ig__operand *w,
+                         int64_t head, int64_t column, int64_t n, float *block)
 {
     const ig__qkv_attrs *a = s->attrs;
     const int64_t groups = a->width / IG_GROUP;
@@ -69,19 +69,20 @@ static void norm_and_rotate(const ig__step_args *s, float *y, int64_t column, in
     }
 }
 
-static void kv_head(const ig__step_args *s, int64_t head, int64_t column, int64_t n, float *key,
-                    float *value, float *block)
+static void kv_head(const ig__step_args *s, int64_t head, int64_t column, int64_t n,
+                    float *key, float *value, float *block)
 {
     const ig__qkv_attrs *a = s->attrs;
     head_product(s, key, &s->in[2], head, column, n, block);
     head_product(s, value, &s->in[3], head, column, n, block);
     norm_and_rotate(s, key, column, n, 6);
     for (int64_t c = 0; c < n; c++)
-        ig__cache_put(s, a->layer, head, column + c, key + c * a->width, value + c * a->width);
+        ig__cache_put(s, a->layer, head, column + c, key + c * a->width,
+                      value + c * a->width);
 }
 
-static void q_head(const ig__step_args *s, int64_t head, int64_t column, int64_t n, float *y,
-                   float *block)
+static void q_head(const ig__step_args *s, int64_t head, int64_t column, int64_t n,
+                   float *y, float *block)
 {
     const ig__qkv_attrs *a = s->attrs;
     head_product(s, y, &s->in[1], head, column, n, block);
@@ -117,8 +118,8 @@ static size_t qkv_scratch(const ig__type *const *in, int n_in, const ig__type *o
            IG_GEMM_SCRATCH(in[1]->dims[1].plus);
 }
 
-static void qkv_cost(ig__cost *cost, const ig__type *const *in, int n_in, const ig__type *out,
-                     const void *attrs, const ig__bind *bind)
+static void qkv_cost(ig__cost *cost, const ig__type *const *in, int n_in,
+                     const ig__type *out, const void *attrs, const ig__bind *bind)
 {
     (void)n_in, (void)out, (void)attrs;
     for (int i = 1; i < 4; i++) {

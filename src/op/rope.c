@@ -14,7 +14,8 @@ static ig_status table_shape(ig__type *out, const ig__type *const *in, int n_in,
         a->n_rotated % 2)
         return ig__fail_shapes(err, "rope_table", "wants positions [T] i32", in[0], NULL);
     if (n_in > 1 && !ig__is_vector(in[1], a->n_rotated / 2))
-        return ig__fail_shapes(err, "rope_table", "factors do not fit the pairs", in[1], NULL);
+        return ig__fail_shapes(err, "rope_table", "factors do not fit the pairs", in[1],
+                               NULL);
     *out = (ig__type){.dtype = IG_DTYPE_F32, .n_dims = 3};
     out->dims[0] = in[0]->dims[0];
     out->dims[1] = ig__dim_of(a->n_rotated / 2);
@@ -33,7 +34,8 @@ static void table_run(const ig__step_args *s, int64_t begin, int64_t end)
         float *cos_sin = ig__row_f32(&s->out, t);
         double frequency = a->scale;
         for (int64_t i = 0; i < n_pairs; i++, frequency *= step) {
-            const double angle = positions[t] * frequency / (factors ? (double)factors[i] : 1.0);
+            const double angle =
+                positions[t] * frequency / (factors ? (double)factors[i] : 1.0);
             cos_sin[2 * i] = (float)cos(angle);
             cos_sin[2 * i + 1] = (float)sin(angle);
         }

@@ -45,9 +45,11 @@ const char *ig__type_text(const ig__type *type, char *text, size_t cap)
     for (int i = 0; i < type->n_dims && n < cap; i++) {
         const ig__dim d = type->dims[i];
         if (d.symbol == IG_SYMBOL_NONE)
-            n += (size_t)snprintf(text + n, cap - n, "%s%lld", i ? "," : "", (long long)d.plus);
+            n += (size_t)snprintf(text + n, cap - n, "%s%lld", i ? "," : "",
+                                  (long long)d.plus);
         else
-            n += (size_t)snprintf(text + n, cap - n, "%s%s", i ? "," : "", symbols[d.symbol]);
+            n += (size_t)snprintf(text + n, cap - n, "%s%s", i ? "," : "",
+                                  symbols[d.symbol]);
     }
     if (n < cap)
         snprintf(text + n, cap - n, "] %s", ig_dtype_name(type->dtype));
@@ -70,8 +72,8 @@ bool ig__is_vector(const ig__type *t, int64_t n)
            t->dims[0].plus == n;
 }
 
-ig_status ig__fail_shapes(ig_error *err, const char *op, const char *what, const ig__type *a,
-                          const ig__type *b)
+ig_status ig__fail_shapes(ig_error *err, const char *op, const char *what,
+                          const ig__type *a, const ig__type *b)
 {
     char text_a[96], text_b[96];
     return ig__fail(err, IG_ERR_SHAPE, "%s: %s: %s%s%s", op, what,

@@ -179,7 +179,7 @@ static ig_status encode_word(void *arg, size_t at, size_t n, ig_error *err)
     }
     IG_TRY(ig__work_reserve(work, 0, n, err));
     for (size_t i = 0; i < n; i++)
-        work->symbols[i] = (ig__symbol){
+        work->symbols[i] = (ig__text_symbol){
             .n = 1, .prev = (int32_t)i - 1, .id = tk->byte_ids[(uint8_t)word[i]]};
     IG_TRY(ig__merge(work, word, (uint32_t)n, ranked_pair, err));
     return ig__merge_emit(work, word, (uint32_t)n, err);

@@ -105,7 +105,7 @@ static ig_status consider(ig__text_work *work, const char *word, uint32_t i, uin
 ig_status ig__merge(ig__text_work *work, const char *word, uint32_t n, ig__pair_rule *rule,
                     ig_error *err)
 {
-    ig__symbol *s = work->symbols;
+    ig__text_symbol *s = work->symbols;
     work->n_heap = 0;
     for (uint32_t i = 0; i + s[i].n < n; i += s[i].n)
         IG_TRY(consider(work, word, i, i + s[i].n, rule, err));
@@ -164,7 +164,7 @@ static ig_status emit_bytes(ig__text_work *work, const char *bytes, uint32_t n,
 ig_status ig__merge_emit(ig__text_work *work, const char *word, uint32_t n, ig_error *err)
 {
     for (uint32_t i = 0; i < n; i += work->symbols[i].n) {
-        const ig__symbol *s = &work->symbols[i];
+        const ig__text_symbol *s = &work->symbols[i];
         if (s->id >= 0)
             IG_TRY(ig__ids_push(work->ids, &work->tk->a, s->id, err));
         else

@@ -51,8 +51,7 @@ struct ig__splitter {
     const split_rule *rule;
     pcre2_general_context *memory;
     pcre2_match_context *limits;     /* read only */
-    pcre2_code *codes[PATTERNS_MAX]; /* [n_codes] */
-    int n_codes;
+    pcre2_code *codes[PATTERNS_MAX]; /* of the rule's patterns; NULL: no more */
 };
 
 static void *pcre_alloc(size_t bytes, void *user)
@@ -65,22 +64,23 @@ static void pcre_free(void *p, void *user)
     ig__free(user, p);
 }
 
-static ig_status compile(ig__splitter *s, const char *pattern, ig_error *err)
+static ig_status compile(ig__splitter *s, int i_code, ig_error *err)
 {
     pcre2_compile_context *context = pcre2_compile_context_create(s->memory);
     if (!context)
         return ig__fail(err, IG_ERR_MEMORY, "tokenizer: out of memory for a split rule");
     int code;
     PCRE2_SIZE at;
-    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                                         PCRE2_UTF | PCRE2_UCP, &code, &at, context);
+    pcre2_code *compiled =
+        pcre2_compile((PCRE2_SPTR)s->rule->patterns[i_code], PCRE2_ZERO_TERMINATED,
+                      PCRE2_UTF | PCRE2_UCP, &code, &at, context);
     pcre2_compile_context_free(context);
     if (!compiled)
         return ig__fail(err,
                         code == PCRE2_ERROR_HEAP_FAILED ? IG_ERR_MEMORY : IG_ERR_INTERNAL,
                         "tokenizer: split rule '%s' does not compile: code %d at %zu",
                         s->rule->pre, code, (size_t)at);
-    s->codes[s->n_codes++] = compiled;
+    s->codes[i_code] = compiled;
     /* where no memory may be made executable, the interpreter does the same, slower */
     (void)pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
     return IG_OK;
@@ -114,7 +114,7 @@ ig_status ig__splitter_create(ig__splitter **splitter_out, const ig_allocator *a
         IG_OK) /* a rule steps back over a run of blanks once: no need to stop it */
         pcre2_set_match_limit(s->limits, UINT32_MAX);
     for (int i = 0; i < PATTERNS_MAX && rule->patterns[i] && status == IG_OK; i++)
-        status = compile(s, rule->patterns[i], err);
+        status = compile(s, i, err);
     if (status != IG_OK) {
         ig__splitter_destroy(s);
         return status;
@@ -127,7 +127,7 @@ void ig__splitter_destroy(ig__splitter *splitter)
 {
     if (!splitter)
         return;
-    for (int i = 0; i < splitter->n_codes; i++)
+    for (int i = 0; i < PATTERNS_MAX; i++)
         pcre2_code_free(splitter->codes[i]);
     pcre2_match_context_free(splitter->limits);
     pcre2_general_context_free(splitter->memory);
@@ -144,7 +144,7 @@ bool ig__splitter_whole_words(const ig__splitter *splitter)
 typedef struct split_run {
     const ig__splitter *splitter;
     const char *text; /* valid UTF-8, of the same length as the caller's */
-    pcre2_match_data *match[PATTERNS_MAX];
+    pcre2_match_data *match[PATTERNS_MAX]; /* one a pattern */
     ig__word_call *word;
     void *arg;
 } split_run;
@@ -180,7 +180,7 @@ static ig_status next_match(size_t *at_out, size_t *end_out, const split_run *ru
  * list of patterns. */
 static ig_status cut(const split_run *run, int i_code, size_t at, size_t n, ig_error *err)
 {
-    if (i_code >= run->splitter->n_codes || i_code >= PATTERNS_MAX)
+    if (i_code >= PATTERNS_MAX || !run->splitter->codes[i_code])
         return run->word(run->arg, at, n, err);
     size_t from = 0;
     while (from < n) {
@@ -229,14 +229,14 @@ ig_status ig__split(const ig__splitter *splitter, const char *text, size_t n,
             status = ig__fail_memory(err, "tokenize", n);
         run.text = copy;
     }
-    for (int i = 0; i < splitter->n_codes && status == IG_OK; i++) {
+    for (int i = 0; i < PATTERNS_MAX && splitter->codes[i] && status == IG_OK; i++) {
         run.match[i] = pcre2_match_data_create(1, splitter->memory);
         if (!run.match[i])
             status = ig__fail(err, IG_ERR_MEMORY, "tokenize: out of memory");
     }
     if (status == IG_OK)
         status = cut(&run, 0, 0, n, err);
-    for (int i = 0; i < splitter->n_codes; i++)
+    for (int i = 0; i < PATTERNS_MAX; i++)
         pcre2_match_data_free(run.match[i]);
     ig__free(&splitter->a, copy);
     return status;

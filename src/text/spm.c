@@ -141,9 +141,9 @@ static size_t lay_word(ig__text_work *work, const char *text, size_t n, ig_error
         if (*status != IG_OK)
             return 0;
         work->symbols[i] =
-            (ig__symbol){.n = (uint32_t)unit,
-                         .prev = prev,
-                         .id = ig__token_map_get(&tk->by_bytes, tk, text + i, unit)};
+            (ig__text_symbol){.n = (uint32_t)unit,
+                              .prev = prev,
+                              .id = ig__token_map_get(&tk->by_bytes, tk, text + i, unit)};
         prev = (int32_t)i;
         i += unit;
     } while (i < n && joined(tk, text[i - 1], text[i]));

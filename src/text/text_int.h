@@ -157,11 +157,11 @@ int32_t ig__special_match(size_t *n_out, const ig_tokenizer *tk, const char *tex
 /* ---- merge.c: the state of one word while its neighbours merge ---- */
 
 /* Symbols lie at the offset of their first byte, so the next one is at i + n. */
-typedef struct ig__symbol {
+typedef struct ig__text_symbol {
     uint32_t n;   /* bytes; 0: swallowed by a symbol to its left */
     int32_t prev; /* offset of the symbol to the left; -1: none */
     int32_t id;   /* -1: no token */
-} ig__symbol;
+} ig__text_symbol;
 
 typedef struct ig__candidate {
     uint64_t order; /* rank, then offset of the left symbol: the smallest merges first */
@@ -172,8 +172,8 @@ typedef struct ig__candidate {
 struct ig__text_work {
     const ig_tokenizer *tk;
     ig_ids *ids;
-    ig__buffer copy;     /* spm: the text with its spaces in place */
-    ig__symbol *symbols; /* [symbol_cap] */
+    ig__buffer copy;          /* spm: the text with its spaces in place */
+    ig__text_symbol *symbols; /* [symbol_cap] */
     size_t symbol_cap;
     ig__candidate *heap; /* [heap_cap], the first n_heap in use */
     size_t n_heap, heap_cap;

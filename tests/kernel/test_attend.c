@@ -403,6 +403,31 @@ static void test_join_nothing(void **state)
     }
 }
 
+/* A sum that has underflowed to -0 keeps its bits when another row sees more positions,
+ * whose V the first row adds 0 times. */
+static void test_minus_zero(void **state)
+{
+    (void)state;
+    enum { W = 16, KEYS = 40 };
+    const attend_case c = {.kv = IG__KV_F32, .w = W, .n_rows = 2, .end = KEYS};
+    for (int t = 0; t < n_tables; t++) {
+        attend_data *a = make(&c, 5);
+        for (int64_t i = 0; i < KEYS; i++) {
+            float k[W] = {i == 1 ? 80.0f : 0.0f}, v[W];
+            for (int d = 0; d < W; d++)
+                v[d] = i == 0 ? -1e-20f : i == 1 ? -0.0f : 1.0f;
+            char *page = a->pages + (size_t)a->table[i / IG_PAGE] * a->args.page_stride;
+            tables[t]->kv_write[IG__KV_F32](page, i % IG_PAGE, k, v, W);
+        }
+        for (int64_t r = 0; r < 2; r++)
+            a->q[r * a->args.q_stride] = 1.0f;
+        a->hi[0] = 1;
+        run(tables[t], a);
+        assert_alone(tables[t], a);
+        destroy(a);
+    }
+}
+
 /* A NaN in one query reaches its own row, and no other. */
 static void test_nan_stays_in_its_row(void **state)
 {
@@ -425,9 +450,13 @@ static void test_nan_stays_in_its_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),       cmocka_unit_test(test_spans),
-        cmocka_unit_test(test_huge_scores),  cmocka_unit_test(test_join),
-        cmocka_unit_test(test_join_nothing), cmocka_unit_test(test_nan_stays_in_its_row),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_huge_scores),
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_join_nothing),
+        cmocka_unit_test(test_minus_zero),
+        cmocka_unit_test(test_nan_stays_in_its_row),
     };
     return cmocka_run_group_tests(tests, find_tables, NULL);
 }

@@ -28,8 +28,10 @@ IG_INLINE void ig__ensure_shapes(const ig__tile_shapes *wanted)
 
 /* The products with int8 activations: the bits of avx512's. */
 void ig__gemm_kernels_amx(ig__kernels *table);
+void ig__gemm_x2_kernels_amx(ig__kernels *table);
 /* The products with bf16 activations: not the bits of avx512's. */
 void ig__gemm_bf16_kernels_amx(ig__kernels *table);
+double ig__peak_int8_amx(int64_t n_rounds);
 double ig__peak_bf16_amx(int64_t n_rounds);
 /* Loads the shapes for int8. */
 void ig__amx_thread_init(void);

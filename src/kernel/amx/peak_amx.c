@@ -1,7 +1,7 @@
-/* The limit of bf16 products by AMX tiles: a loop that does nothing else.
+/* The limits of products by AMX tiles: loops that do nothing else.
  *
- * int8 keeps the limit of the vector units: the sums of each block of 32 must pass through
- * them to be scaled, so tiles alone would name a limit that no quantised product can reach.
+ * For int8 this limit is far above what quantised products reach, since the sums of each block
+ * of 32 columns must pass through the vector units to be scaled. It is the machine's limit all the same.
  */
 #include "kernel/amx/amx_int.h"
 
@@ -11,8 +11,7 @@ static const ig__tile_shapes shapes = {
     .rows = {16, 16, 16, 16, 16, 16},
 };
 
-/* Four sums; 16 x 16 x 32 multiply-adds an instruction. */
-double ig__peak_bf16_amx(int64_t n_rounds)
+static void begin(void)
 {
     static const char zeros[64];
     ig__ensure_shapes(&shapes);
@@ -22,6 +21,25 @@ double ig__peak_bf16_amx(int64_t n_rounds)
     _tile_zero(3);
     _tile_loadd(4, zeros, 0); /* stride 0: every row the same line */
     _tile_loadd(5, zeros, 0);
+}
+
+/* Four sums; 16 x 16 x 64 multiply-adds an instruction. */
+double ig__peak_int8_amx(int64_t n_rounds)
+{
+    begin();
+    for (int64_t i = 0; i < n_rounds; i++) {
+        _tile_dpbssd(0, 4, 5);
+        _tile_dpbssd(1, 4, 5);
+        _tile_dpbssd(2, 4, 5);
+        _tile_dpbssd(3, 4, 5);
+    }
+    return 4.0 * 2 * 16 * 16 * 64 * (double)n_rounds;
+}
+
+/* Four sums; 16 x 16 x 32 multiply-adds an instruction. */
+double ig__peak_bf16_amx(int64_t n_rounds)
+{
+    begin();
     for (int64_t i = 0; i < n_rounds; i++) {
         _tile_dpbf16ps(0, 4, 5);
         _tile_dpbf16ps(1, 4, 5);

@@ -37,7 +37,7 @@ ACTS_INLINE void put_bytes(int8_t *q, int32_t isum[2], const __m256i v[4])
 }
 
 /* One block: q [terms][32], isum [terms][2] of x [32] in four registers, in units of `unit`
- * = 1 / inverse and, the second term, of 1/256 of it. */
+ * = 1 / inverse and, the second term, of 1/16 of it. */
 ACTS_INLINE void quantise(int8_t *q, int32_t *isum, const __m256 x[4], float unit,
                           float inverse, const int terms)
 {
@@ -48,11 +48,11 @@ ACTS_INLINE void quantise(int8_t *q, int32_t *isum, const __m256 x[4], float uni
     put_bytes(q, isum, v);
     if (terms == 1)
         return;
-    const __m256 s256 = _mm256_set1_ps(256.0f * inverse);
+    const __m256 s16 = _mm256_set1_ps(16.0f * inverse);
     for (int i = 0; i < 4; i++) {
         const __m256 rest =
             _mm256_fnmadd_ps(_mm256_set1_ps(unit), _mm256_cvtepi32_ps(v[i]), x[i]);
-        v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(rest, s256));
+        v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(rest, s16));
     }
     put_bytes(q + IG_QBLOCK, isum + 2, v);
 }
@@ -93,8 +93,8 @@ ACTS_INLINE void pack(void *tile, const float *x, int64_t c, int64_t n, int64_t 
         quantise(bytes, sums, v, unit, 127.0f / largest, terms);
         int32_t whole = sums[0] + sums[1];
         if (terms == 2)
-            whole = 256 * whole + sums[2] + sums[3];
-        scale[at] = terms == 2 ? unit / 256.0f : unit;
+            whole = 16 * whole + sums[2] + sums[3];
+        scale[at] = terms == 2 ? unit / 16.0f : unit;
         sum[at] = scale[at] * (float)whole;
     }
 }

@@ -137,19 +137,19 @@ IG_INLINE void pack_blocks(const places *t, const float *x, int64_t at, int64_t 
         hi[i] = _mm512_cvtps_epi32(_mm512_mul_ps(v[i], spread(factor, i / 2)));
     __m128i whole = put_term(q, 32 * terms * n, isum, 2 * terms * n, hi, count);
     if (terms == 2) {
-        const __m128 factor256 = _mm_mul_ps(factor, _mm_set1_ps(256.0f));
+        const __m128 factor16 = _mm_mul_ps(factor, _mm_set1_ps(16.0f));
         __m512i lo[2 * SIDE];
         IG_UNROLL
         for (int i = 0; i < 2 * SIDE; i++) {
             const __m512 rest =
                 _mm512_fnmadd_ps(spread(unit, i / 2), _mm512_cvtepi32_ps(hi[i]), v[i]);
-            lo[i] = _mm512_cvtps_epi32(_mm512_mul_ps(rest, spread(factor256, i / 2)));
+            lo[i] = _mm512_cvtps_epi32(_mm512_mul_ps(rest, spread(factor16, i / 2)));
         }
         whole = _mm_add_epi32(
-            _mm_slli_epi32(whole, 8),
+            _mm_slli_epi32(whole, 4),
             put_term(q + 32, 32 * terms * n, isum + 2, 2 * terms * n, lo, count));
     }
-    const __m128 fine = terms == 2 ? _mm_mul_ps(unit, _mm_set1_ps(0x1p-8f)) : unit;
+    const __m128 fine = terms == 2 ? _mm_mul_ps(unit, _mm_set1_ps(0x1p-4f)) : unit;
     const __m128 scale = _mm_mask_blend_ps(is_bad, fine, _mm_set1_ps(__builtin_nanf("")));
     scatter(t->scale + at, scale, n, count);
     scatter(t->sum + at, _mm_mul_ps(scale, _mm_cvtepi32_ps(whole)), n, count);

@@ -100,14 +100,14 @@ IG_INLINE ig__q8_tile ig__q8_tile_at(const void *tile, int64_t n, int64_t nb, in
 }
 
 /* Integer sums |isum| < 2^22 that begin at these bits are, read as a float, isum + 1.5 *
- * 2^23: no conversion. Of the two terms of Q8X2, 256 * hi - 1.5 * 2^23 is one exact FMA and
- * the sum with the other's float is 256 * hi + lo, rounded once: the bits of a conversion
+ * 2^23: no conversion. Of the two terms of Q8X2, 16 * hi - 1.5 * 2^23 is one exact FMA and
+ * the sum with the other's float is 16 * hi + lo, rounded once: the bits of a conversion
  * of the integer. */
 #define IG_MAGIC_BITS 0x4b400000
 IG_INLINE __m512 ig__join_terms(__m512i hi, __m512i lo)
 {
-    const __m512 h = _mm512_fmadd_ps(_mm512_castsi512_ps(hi), _mm512_set1_ps(256.0f),
-                                     _mm512_set1_ps(-257.0f * 0x1.8p23f));
+    const __m512 h = _mm512_fmadd_ps(_mm512_castsi512_ps(hi), _mm512_set1_ps(16.0f),
+                                     _mm512_set1_ps(-17.0f * 0x1.8p23f));
     return _mm512_add_ps(h, _mm512_castsi512_ps(lo));
 }
 

@@ -46,7 +46,7 @@ static int32_t round_even(float x)
 
 static int32_t clamp(int32_t q)
 {
-    return q < -127 ? -127 : q > 127 ? 127 : q;
+    return q < -8 ? -8 : q > 8 ? 8 : q;
 }
 
 /* One block of 32, at `at` = block * n + column of the tile. */
@@ -56,7 +56,7 @@ static void pack_block(const q8_tile *t, const float *x, int64_t at, int terms)
     const bool is_plain = largest >= IG_ACTS_TINY; /* false for NaN too */
     const float inverse = is_plain ? 127.0f / largest : 0.0f;
     const float unit = largest < IG_ACTS_TINY ? 0.0f : largest / 127.0f;
-    const float scale = terms == 2 ? unit / 256.0f : unit;
+    const float scale = terms == 2 ? unit / 16.0f : unit;
     int8_t *q = t->q + at * IG_QBLOCK * terms;
     int32_t isum[2][2] = {{0}};
     for (int i = 0; i < IG_QBLOCK; i++) {
@@ -65,14 +65,14 @@ static void pack_block(const q8_tile *t, const float *x, int64_t at, int terms)
         isum[0][i / 16] += hi;
         if (terms == 2) {
             const float rest = is_plain ? fmaf(-unit, (float)hi, x[i]) : 0.0f;
-            const int32_t lo = clamp(round_even(rest * (256.0f * inverse)));
+            const int32_t lo = clamp(round_even(rest * (16.0f * inverse)));
             q[IG_QBLOCK + i] = (int8_t)lo;
             isum[1][i / 16] += lo;
         }
     }
     int32_t whole = isum[0][0] + isum[0][1];
     if (terms == 2)
-        whole = 256 * whole + isum[1][0] + isum[1][1];
+        whole = 16 * whole + isum[1][0] + isum[1][1];
     t->scale[at] = scale;
     t->sum[at] = scale * (float)whole;
     memcpy(t->isums + 2 * terms * at, isum, sizeof isum[0] * terms);

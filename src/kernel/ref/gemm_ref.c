@@ -27,7 +27,7 @@ static column column_at(const void *acts, ig__acts format, int64_t c, int64_t n,
 /* Value i of a block's 32 in units of its scale. q [terms][32] */
 static int32_t code_at(const int8_t *q, int i, int terms)
 {
-    return terms == 2 ? 256 * q[i] + q[IG_QBLOCK + i] : q[i];
+    return terms == 2 ? 16 * q[i] + q[IG_QBLOCK + i] : q[i];
 }
 
 /* out[c*16 + r] = sum over blocks b of

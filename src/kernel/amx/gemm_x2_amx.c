@@ -1,0 +1,304 @@
+/* Products of quantised types with two-term activations (Q8X2), by AMX tiles; the bits of avx512's.
+ *
+ * A Q8X2 tile holds of each column and block 32 bytes hi and 32 bytes lo side by side, and stands for
+ * 16 * hi + lo. Sixteen times a 4-bit weight is still a byte, so one instruction gives both terms:
+ *
+ *   A [16 c][hi 32 | lo 32]  x  B [16 * w: 8 lines | w: 8 lines]  ->  C [16 c][16 r] i32, exact
+ *
+ * Five-bit weights go in as 8 * w, and the hi half a second time. Bytes need two sums, joined in
+ * vector registers. From there on the sequence is that of gemm_q8.inc: one conversion, a product of the
+ * scales, an FMA, and one more for the types with a minimum. Tiles run AHEAD blocks ahead of vectors
+ * through a ring of sums, as in gemm_amx.c.
+ *
+ * Tiles pay from 16 columns on; fewer, and Q6_K, go to the avx512 product. Behind whole tiles a partial one
+ * of LEAST_REST or more columns is read as if it had 16: the rows past its own are the next block's,
+ * and their sums are dropped.
+ */
+#include "kernel/amx/amx_int.h"
+
+enum { LEAST_REST = 9, AHEAD = 2, RING = 4 };
+
+/* How a type's weights become B. */
+typedef enum planes {
+    SIGNED_4,   /* -8 .. 7 */
+    UNSIGNED_4, /* 0 .. 15 */
+    SIGNED_5,   /* -16 .. 15 */
+    BYTES       /* -128 .. 127: one plane, two sums */
+} planes;
+
+/* Tile registers: constants of the instructions. Blocks take turns with two sets, so that a
+ * product is under way while the one before it is stored. */
+#define TILE_C0 0 /* 16 x 64 bytes: [16 c][16 r] i32 */
+#define TILE_C1 1
+#define TILE_A0 2 /* 16 x 64 bytes: [16 c][hi 32 | lo 32] i8 */
+#define TILE_A1 3
+#define TILE_B0 4 /* 16 x 64 bytes: two planes of [8 k/4][16 r][4] */
+#define TILE_B1 5
+#define TILE_A  6 /* 16 x 32 bytes: one term */
+#define TILE_B  7 /* 8 x 64 bytes: one plane */
+
+static const ig__tile_shapes shapes = {
+    .palette = 1,
+    .row_bytes = {64, 64, 64, 64, 64, 64, [TILE_A] = 32, [TILE_B] = 64},
+    .rows = {16, 16, 16, 16, 16, 16, [TILE_A] = 16, [TILE_B] = 8},
+};
+
+IG_INLINE int64_t stride_of(const planes kind, const int has_min)
+{
+    return (kind == BYTES ? 512 : 1024) + 64 * (1 + has_min);
+}
+
+/* Blocks of an expanded group (w [8][64] i8, scales) to blocks of two planes and the scales. */
+IG_INLINE void make_planes(uint8_t *y, const uint8_t *x, int64_t nb, const planes kind,
+                           const int has_min)
+{
+    const int shift = kind == SIGNED_5 ? 3 : 4;
+    const __m512i mask = _mm512_set1_epi8((char)(0xff << shift));
+    for (int64_t b = 0; b < nb; b++) {
+        IG_UNROLL
+        for (int j = 0; j < 8; j++) {
+            const __m512i w = _mm512_load_si512(x + 64 * j);
+            _mm512_store_si512(
+                y + 64 * j, _mm512_and_si512(_mm512_slli_epi16(w, (unsigned)shift), mask));
+            _mm512_store_si512(y + 512 + 64 * j, w);
+        }
+        IG_UNROLL
+        for (int j = 0; j < 1 + has_min; j++)
+            _mm512_store_si512(y + 1024 + 64 * j, _mm512_load_si512(x + 512 + 64 * j));
+        y += 1024 + 64 * (1 + has_min);
+        x += 512 + 64 * (1 + has_min);
+    }
+}
+
+/* Begin the sums of a block in the even or the odd set: w its planes, q [16][64] i8. */
+#define BEGIN(c, a, b)                                                                     \
+    _tile_loadd(a, q, 64);                                                                 \
+    _tile_loadd(b, w, 64);                                                                 \
+    _tile_zero(c);                                                                         \
+    if (kind == UNSIGNED_4)                                                                \
+        _tile_dpbsud(c, a, b);                                                             \
+    else                                                                                   \
+        _tile_dpbssd(c, a, b);                                                             \
+    if (kind == SIGNED_5) {                                                                \
+        _tile_loadd(TILE_A, q, 64);                                                        \
+        _tile_loadd(TILE_B, w, 64);                                                        \
+        _tile_dpbssd(c, TILE_A, TILE_B);                                                   \
+    }
+
+IG_INLINE void begin_sums(const uint8_t *w, const int8_t *q, const planes kind,
+                          const int odd)
+{
+    if (odd) {
+        BEGIN(TILE_C1, TILE_A1, TILE_B1)
+    } else {
+        BEGIN(TILE_C0, TILE_A0, TILE_B0)
+    }
+}
+
+/* isum [16 c][16 r] of the block that was begun in this set. */
+IG_INLINE void store_sums(int32_t *isum, const int odd)
+{
+    if (odd)
+        _tile_stored(TILE_C1, isum, 64);
+    else
+        _tile_stored(TILE_C0, isum, 64);
+}
+
+/* isum [2][16 c][16 r] of a block of BYTES. */
+IG_INLINE void two_sums(int32_t *isum, const uint8_t *w, const int8_t *q)
+{
+    _tile_loadd(TILE_B, w, 64);
+    _tile_loadd(TILE_A, q, 64);
+    _tile_zero(TILE_C0);
+    _tile_dpbssd(TILE_C0, TILE_A, TILE_B);
+    _tile_loadd(TILE_A, q + 32, 64);
+    _tile_zero(TILE_C1);
+    _tile_dpbssd(TILE_C1, TILE_A, TILE_B);
+    _tile_stored(TILE_C0, isum, 64);
+    _tile_stored(TILE_C1, isum + 256, 64);
+}
+
+/* acc [16] += the block's sums, scaled: s [1 + has_min][16] f32, scale and sum [16] */
+IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
+                          const float *scale, const float *sum, const planes kind,
+                          const int has_min)
+{
+    const __m512 s0 = _mm512_load_ps(s);
+    const __m512 s1 = has_min ? _mm512_load_ps(s + 64) : s0;
+    IG_UNROLL
+    for (int c = 0; c < 16; c++) {
+        __m512i both = _mm512_load_si512(isum + 16 * c);
+        if (kind == BYTES)
+            both = _mm512_add_epi32(_mm512_slli_epi32(both, 4),
+                                    _mm512_load_si512(isum + 256 + 16 * c));
+        acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(both),
+                                 _mm512_mul_ps(s0, _mm512_set1_ps(scale[c])), acc[c]);
+        if (has_min)
+            acc[c] = _mm512_fmadd_ps(s1, _mm512_set1_ps(sum[c]), acc[c]);
+    }
+}
+
+/* What a walk over the blocks of a tile has at hand. */
+typedef struct walk {
+    ig__q8_tile t;
+    const uint8_t *w;
+    int64_t n, nb, stride, scales;
+    int32_t *ring;
+} walk;
+
+/* One block of one sum: begin block b + 2, store block b + 1, scale block b. `odd` is b's. */
+IG_INLINE void one_block(__m512 *acc, const walk *k, int64_t b, const planes kind,
+                         const int has_min, const int odd)
+{
+    if (b + 2 < k->nb)
+        begin_sums(k->w + k->stride * (b + 2), k->t.q + 64 * k->n * (b + 2), kind, odd);
+    if (b + 1 < k->nb)
+        store_sums(k->ring + 256 * ((b + 1) % RING), !odd);
+    scale_sums(acc, k->ring + 256 * (b % RING), k->w + k->stride * b + k->scales,
+               k->t.scale + k->n * b, k->t.sum + k->n * b, kind, has_min);
+}
+
+IG_INLINE void all_blocks(__m512 *acc, const walk *k, const planes kind, const int has_min)
+{
+    int64_t b = 0;
+    begin_sums(k->w, k->t.q, kind, 0);
+    if (k->nb > 1)
+        begin_sums(k->w + k->stride, k->t.q + 64 * k->n, kind, 1);
+    store_sums(k->ring, 0);
+    for (; b + 2 <= k->nb; b += 2) {
+        one_block(acc, k, b, kind, has_min, 0);
+        one_block(acc, k, b + 1, kind, has_min, 1);
+    }
+    if (b < k->nb)
+        one_block(acc, k, b, kind, has_min, 0);
+}
+
+IG_INLINE void all_blocks_of_bytes(__m512 *acc, const walk *k)
+{
+    for (int64_t b = 0; b < AHEAD && b < k->nb; b++)
+        two_sums(k->ring + 512 * b, k->w + k->stride * b, k->t.q + 64 * k->n * b);
+    for (int64_t b = 0; b < k->nb; b++) {
+        const int64_t next = b + AHEAD;
+        if (next < k->nb)
+            two_sums(k->ring + 512 * (next % RING), k->w + k->stride * next,
+                     k->t.q + 64 * k->n * next);
+        scale_sums(acc, k->ring + 512 * (b % RING), k->w + k->stride * b + k->scales,
+                   k->t.scale + k->n * b, k->t.sum + k->n * b, BYTES, 0);
+    }
+}
+
+/* out [n][16] of a tile of n columns. w: the group's planes; ring: RING sums */
+IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t n,
+                        int64_t nb, int32_t *ring, const planes kind, const int has_min)
+{
+    walk k = {.t = ig__q8_tile_at(acts, n, nb, 2), .w = w, .n = n, .nb = nb, .ring = ring};
+    k.stride = stride_of(kind, has_min);
+    k.scales = k.stride - 64 * (1 + has_min);
+    __m512 acc[16];
+    IG_UNROLL
+    for (int c = 0; c < 16; c++)
+        acc[c] = _mm512_setzero_ps();
+    if (kind == BYTES)
+        all_blocks_of_bytes(acc, &k);
+    else
+        all_blocks(acc, &k, kind, has_min);
+    IG_UNROLL
+    for (int c = 0; c < 16; c++)
+        if (c < n)
+            _mm512_storeu_ps(out + 16 * c, acc[c]);
+}
+
+/* A type: how to expand a group, and the avx512 product for what tiles do not serve. */
+typedef struct type {
+    void (*expand)(void *y, const void *group, int64_t k);
+    void (*few)(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                void *scratch);
+} type;
+
+/* May a partial tile be read as 16 columns: do the last block's end inside its bytes? */
+static bool is_readable(int64_t n, int64_t nb)
+{
+    return n >= LEAST_REST && (nb - 1) * n * 64 + 1024 <= nb * n * 88;
+}
+
+/* out = w * x^T for one group of 16 rows.
+ *   out [n][16] f32   group: packed   acts: Q8X2 tiles of K values, n columns
+ *   scratch: RING sums of at most 2 KiB, the planes (at most 36*K bytes), the expanded group (at most 20*K) */
+IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                    void *scratch, type how, const planes kind, const int has_min)
+{
+    const int64_t nb = k / IG_QBLOCK;
+    const size_t tile_bytes = ig__tile_bytes(IG_ACTS_Q8X2, k, IG_TILE);
+    const char *tile = acts;
+    int32_t *ring = scratch;
+    uint8_t *w = (uint8_t *)scratch + RING * 2048;
+    if (n < IG_TILE) {
+        how.few(out, group, acts, n, k, scratch);
+        return;
+    }
+    ig__ensure_shapes(&shapes);
+    if (kind == BYTES) {
+        how.expand(w, group, k);
+    } else {
+        uint8_t *expanded = w + stride_of(kind, has_min) * nb;
+        how.expand(expanded, group, k);
+        make_planes(w, expanded, nb, kind, has_min);
+    }
+    int64_t c = 0;
+    for (; c + IG_TILE <= n; c += IG_TILE, tile += tile_bytes)
+        one_tile(out + 16 * c, w, tile, IG_TILE, nb, ring, kind, has_min);
+    if (is_readable(n - c, nb))
+        one_tile(out + 16 * c, w, tile, n - c, nb, ring, kind, has_min);
+    else if (c < n)
+        how.few(out + 16 * c, group, tile, n - c, k, scratch);
+}
+
+static void q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                 void *scratch)
+{
+    gemm(out, group, acts, n, k, scratch,
+         (type){ig__avx512_expand_q4_0, ig__avx512_gemm_x2_q4_0}, SIGNED_4, 0);
+}
+
+static void with_min(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                     void *scratch, type how)
+{
+    gemm(out, group, acts, n, k, scratch, how, UNSIGNED_4, 1);
+}
+
+static void q4_1(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                 void *scratch)
+{
+    with_min(out, group, acts, n, k, scratch,
+             (type){ig__avx512_expand_q4_1, ig__avx512_gemm_x2_q4_1});
+}
+
+static void q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                 void *scratch)
+{
+    with_min(out, group, acts, n, k, scratch,
+             (type){ig__avx512_expand_q4_k, ig__avx512_gemm_x2_q4_k});
+}
+
+static void q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                 void *scratch)
+{
+    gemm(out, group, acts, n, k, scratch,
+         (type){ig__avx512_expand_q5_0, ig__avx512_gemm_x2_q5_0}, SIGNED_5, 0);
+}
+
+static void q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                 void *scratch)
+{
+    gemm(out, group, acts, n, k, scratch,
+         (type){ig__avx512_expand_q8_0, ig__avx512_gemm_x2_q8_0}, BYTES, 0);
+}
+
+void ig__gemm_x2_kernels_amx(ig__kernels *table)
+{
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_0] = q4_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_1] = q4_1;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q5_0] = q5_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q8_0] = q8_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_K] = q4_k;
+}

@@ -1,0 +1,31 @@
+"""Every folder has its README of at most 40 lines; file names are unique; links in pages
+lead somewhere."""
+import re
+
+from source import files, root, verdict
+
+
+def main():
+    base = root()
+    problems = []
+    folders = [x for x in sorted((base / "src").iterdir()) if x.is_dir()]
+    for folder in [*folders, base / "cli", base / "fuzz"]:
+        page = folder / "README.md"
+        if not page.is_file():
+            problems.append(f"{folder.relative_to(base)}: no README.md")
+        elif len(page.read_text().splitlines()) > 40:
+            problems.append(f"{page.relative_to(base)}: more than 40 lines")
+    seen = {}
+    for path in files(base, ("src", "cli"), (".c",)):
+        if path.name in seen and path.parts[-2] != "cli":
+            problems.append(f"{path.relative_to(base)}: named like {seen[path.name]}")
+        seen.setdefault(path.name, path.relative_to(base))
+    pages = [*base.glob("*.md"), *files(base, ("docs", "src", "cli", "fuzz", "tests"), (".md",))]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+            if "://" not in target and not (page.parent / target).exists():
+                problems.append(f"{page.relative_to(base)}: no {target}")
+    verdict(problems, f"{len(pages)} pages")
+
+
+main()
