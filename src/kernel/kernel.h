@@ -234,8 +234,8 @@ typedef struct ig__kernels {
     void (*thread_init)(void);
 } ig__kernels;
 
-/* Room for one group expanded to f32 (the widest form), and a whole result tile. */
-#define IG_GEMM_SCRATCH(k) ((size_t)(k)*64 + 4096)
+/* Room for one group expanded to f32 (the widest form), and a ring of result tiles. */
+#define IG_GEMM_SCRATCH(k) ((size_t)(k)*64 + 16384)
 /* Room for the scores and the queries of R rows. */
 #define IG_ATTEND_SCRATCH(r, w)                                                            \
     ((size_t)(r) * (IG_KEY_BLOCK * 4 + (size_t)(w)*4 + 256) + 65536)

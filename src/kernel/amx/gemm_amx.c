@@ -102,12 +102,12 @@ IG_INLINE void store_block(int32_t *isum, const int terms, const int sums)
         _tile_stored(TILE_C3, isum + 768, 64);
 }
 
-/* 16 sums as floats; of two terms, 256 * hi + lo. isum [terms][16 c][16 r] */
+/* 16 sums as floats; of two terms, 16 * hi + lo. isum [terms][16 c][16 r] */
 IG_INLINE __m512 floats_of(const int32_t *isum, const int terms)
 {
     __m512i sum = _mm512_load_si512(isum);
     if (terms == 2)
-        sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 8), _mm512_load_si512(isum + 256));
+        sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 4), _mm512_load_si512(isum + 256));
     return _mm512_cvtepi32_ps(sum);
 }
 
