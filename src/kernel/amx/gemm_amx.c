@@ -224,12 +224,6 @@ static void one_sum_and_min(float *out, const void *group, const void *acts, int
     gemm(out, group, acts, n, k, scratch, type, 1, 1, 1);
 }
 
-static void one_sum_and_min_x2(float *out, const void *group, const void *acts, int64_t n,
-                               int64_t k, void *scratch, kind type)
-{
-    gemm(out, group, acts, n, k, scratch, type, 2, 1, 1);
-}
-
 static void two_sums(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                      void *scratch, kind type)
 {
@@ -249,25 +243,11 @@ static void q4_0(float *out, const void *group, const void *acts, int64_t n, int
             (kind){ig__avx512_expand_q4_0, ig__avx512_gemm_q4_0});
 }
 
-static void x2_q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
-{
-    one_sum_x2(out, group, acts, n, k, scratch,
-               (kind){ig__avx512_expand_q4_0, ig__avx512_gemm_x2_q4_0});
-}
-
 static void q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                  void *scratch)
 {
     one_sum(out, group, acts, n, k, scratch,
             (kind){ig__avx512_expand_q5_0, ig__avx512_gemm_q5_0});
-}
-
-static void x2_q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
-{
-    one_sum_x2(out, group, acts, n, k, scratch,
-               (kind){ig__avx512_expand_q5_0, ig__avx512_gemm_x2_q5_0});
 }
 
 static void q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
@@ -291,25 +271,11 @@ static void q4_1(float *out, const void *group, const void *acts, int64_t n, int
                     (kind){ig__avx512_expand_q4_1, ig__avx512_gemm_q4_1});
 }
 
-static void x2_q4_1(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
-{
-    one_sum_and_min_x2(out, group, acts, n, k, scratch,
-                       (kind){ig__avx512_expand_q4_1, ig__avx512_gemm_x2_q4_1});
-}
-
 static void q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                  void *scratch)
 {
     one_sum_and_min(out, group, acts, n, k, scratch,
                     (kind){ig__avx512_expand_q4_k, ig__avx512_gemm_q4_k});
-}
-
-static void x2_q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
-{
-    one_sum_and_min_x2(out, group, acts, n, k, scratch,
-                       (kind){ig__avx512_expand_q4_k, ig__avx512_gemm_x2_q4_k});
 }
 
 static void q6_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
@@ -334,10 +300,6 @@ void ig__gemm_kernels_amx(ig__kernels *table)
     table->gemm[IG_ACTS_Q8][IG_DTYPE_Q8_0] = q8_0;
     table->gemm[IG_ACTS_Q8][IG_DTYPE_Q4_K] = q4_k;
     table->gemm[IG_ACTS_Q8][IG_DTYPE_Q6_K] = q6_k;
-    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_0] = x2_q4_0;
-    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_1] = x2_q4_1;
-    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q5_0] = x2_q5_0;
     table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q8_0] = x2_q8_0;
-    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_K] = x2_q4_k;
     table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q6_K] = x2_q6_k;
 }

@@ -1,29 +1,33 @@
-/* Products of quantised types with two-term activations (Q8X2), by AMX tiles; the bits of avx512's.
+/* Products of 4- and 5-bit types with two-term activations (Q8X2), by AMX tiles; the bits of avx512's.
  *
- * A Q8X2 tile holds of each column and block 32 bytes hi and 32 bytes lo side by side, and stands for
- * 16 * hi + lo. Sixteen times a 4-bit weight is still a byte, so one instruction gives both terms:
+ * A Q8X2 tile holds of each column and block 32 bytes hi and 32 bytes lo side by side, and
+ * stands for 16 * hi + lo. Sixteen times a 4-bit weight is still a byte, so one instruction
+ * gives both terms:
  *
  *   A [16 c][hi 32 | lo 32]  x  B [16 * w: 8 lines | w: 8 lines]  ->  C [16 c][16 r] i32, exact
  *
- * Five-bit weights go in as 8 * w, and the hi half a second time. Bytes need two sums, joined in
- * vector registers. From there on the sequence is that of gemm_q8.inc: one conversion, a product of the
- * scales, an FMA, and one more for the types with a minimum. Tiles run AHEAD blocks ahead of vectors
- * through a ring of sums, as in gemm_amx.c.
+ * Five-bit weights go in as 8 * w, and the hi half a second time. (Wider ones need two sums: they
+ * are in gemm_amx.c.) From there on the sequence is that of gemm_q8.inc: one conversion, a
+ * product of the scales, an FMA, and one more for the types with a minimum.
  *
- * Tiles pay from 16 columns on; fewer, and Q6_K, go to the avx512 product. Behind whole tiles a partial one
- * of LEAST_REST or more columns is read as if it had 16: the rows past its own are the next block's,
- * and their sums are dropped.
+ *     block        b+2      b+1     b
+ *     begin        tiles                     two sets of tile registers, in turn
+ *     store                 C -> ring
+ *     scale                         ring -> vectors
+ *
+ * Tiles pay from 16 columns on; fewer go to the avx512 product. Behind whole tiles a partial
+ * one of LEAST_REST or more columns is read as if it had 16: the rows past its own are the next
+ * block's, and their sums are dropped.
  */
 #include "kernel/amx/amx_int.h"
 
-enum { LEAST_REST = 9, AHEAD = 2, RING = 4 };
+enum { LEAST_REST = 9, RING = 4 };
 
 /* How a type's weights become B. */
 typedef enum planes {
     SIGNED_4,   /* -8 .. 7 */
     UNSIGNED_4, /* 0 .. 15 */
-    SIGNED_5,   /* -16 .. 15 */
-    BYTES       /* -128 .. 127: one plane, two sums */
+    SIGNED_5    /* -16 .. 15 */
 } planes;
 
 /* Tile registers: constants of the instructions. Blocks take turns with two sets, so that a
@@ -43,9 +47,10 @@ static const ig__tile_shapes shapes = {
     .rows = {16, 16, 16, 16, 16, 16, [TILE_A] = 16, [TILE_B] = 8},
 };
 
-IG_INLINE int64_t stride_of(const planes kind, const int has_min)
+/* Bytes of a block of planes and its scales. */
+IG_INLINE int64_t stride_of(const int has_min)
 {
-    return (kind == BYTES ? 512 : 1024) + 64 * (1 + has_min);
+    return 1024 + 64 * (1 + has_min);
 }
 
 /* Blocks of an expanded group (w [8][64] i8, scales) to blocks of two planes and the scales. */
@@ -104,33 +109,15 @@ IG_INLINE void store_sums(int32_t *isum, const int odd)
         _tile_stored(TILE_C0, isum, 64);
 }
 
-/* isum [2][16 c][16 r] of a block of BYTES. */
-IG_INLINE void two_sums(int32_t *isum, const uint8_t *w, const int8_t *q)
-{
-    _tile_loadd(TILE_B, w, 64);
-    _tile_loadd(TILE_A, q, 64);
-    _tile_zero(TILE_C0);
-    _tile_dpbssd(TILE_C0, TILE_A, TILE_B);
-    _tile_loadd(TILE_A, q + 32, 64);
-    _tile_zero(TILE_C1);
-    _tile_dpbssd(TILE_C1, TILE_A, TILE_B);
-    _tile_stored(TILE_C0, isum, 64);
-    _tile_stored(TILE_C1, isum + 256, 64);
-}
-
 /* acc [16] += the block's sums, scaled: s [1 + has_min][16] f32, scale and sum [16] */
 IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
-                          const float *scale, const float *sum, const planes kind,
-                          const int has_min)
+                          const float *scale, const float *sum, const int has_min)
 {
     const __m512 s0 = _mm512_load_ps(s);
     const __m512 s1 = has_min ? _mm512_load_ps(s + 64) : s0;
     IG_UNROLL
     for (int c = 0; c < 16; c++) {
-        __m512i both = _mm512_load_si512(isum + 16 * c);
-        if (kind == BYTES)
-            both = _mm512_add_epi32(_mm512_slli_epi32(both, 4),
-                                    _mm512_load_si512(isum + 256 + 16 * c));
+        const __m512i both = _mm512_load_si512(isum + 16 * c);
         acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(both),
                                  _mm512_mul_ps(s0, _mm512_set1_ps(scale[c])), acc[c]);
         if (has_min)
@@ -142,7 +129,7 @@ IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
 typedef struct walk {
     ig__q8_tile t;
     const uint8_t *w;
-    int64_t n, nb, stride, scales;
+    int64_t n, nb, stride;
     int32_t *ring;
 } walk;
 
@@ -154,8 +141,8 @@ IG_INLINE void one_block(__m512 *acc, const walk *k, int64_t b, const planes kin
         begin_sums(k->w + k->stride * (b + 2), k->t.q + 64 * k->n * (b + 2), kind, odd);
     if (b + 1 < k->nb)
         store_sums(k->ring + 256 * ((b + 1) % RING), !odd);
-    scale_sums(acc, k->ring + 256 * (b % RING), k->w + k->stride * b + k->scales,
-               k->t.scale + k->n * b, k->t.sum + k->n * b, kind, has_min);
+    scale_sums(acc, k->ring + 256 * (b % RING), k->w + k->stride * b + 1024,
+               k->t.scale + k->n * b, k->t.sum + k->n * b, has_min);
 }
 
 IG_INLINE void all_blocks(__m512 *acc, const walk *k, const planes kind, const int has_min)
@@ -173,35 +160,17 @@ IG_INLINE void all_blocks(__m512 *acc, const walk *k, const planes kind, const i
         one_block(acc, k, b, kind, has_min, 0);
 }
 
-IG_INLINE void all_blocks_of_bytes(__m512 *acc, const walk *k)
-{
-    for (int64_t b = 0; b < AHEAD && b < k->nb; b++)
-        two_sums(k->ring + 512 * b, k->w + k->stride * b, k->t.q + 64 * k->n * b);
-    for (int64_t b = 0; b < k->nb; b++) {
-        const int64_t next = b + AHEAD;
-        if (next < k->nb)
-            two_sums(k->ring + 512 * (next % RING), k->w + k->stride * next,
-                     k->t.q + 64 * k->n * next);
-        scale_sums(acc, k->ring + 512 * (b % RING), k->w + k->stride * b + k->scales,
-                   k->t.scale + k->n * b, k->t.sum + k->n * b, BYTES, 0);
-    }
-}
-
 /* out [n][16] of a tile of n columns. w: the group's planes; ring: RING sums */
 IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t n,
                         int64_t nb, int32_t *ring, const planes kind, const int has_min)
 {
     walk k = {.t = ig__q8_tile_at(acts, n, nb, 2), .w = w, .n = n, .nb = nb, .ring = ring};
-    k.stride = stride_of(kind, has_min);
-    k.scales = k.stride - 64 * (1 + has_min);
+    k.stride = stride_of(has_min);
     __m512 acc[16];
     IG_UNROLL
     for (int c = 0; c < 16; c++)
         acc[c] = _mm512_setzero_ps();
-    if (kind == BYTES)
-        all_blocks_of_bytes(acc, &k);
-    else
-        all_blocks(acc, &k, kind, has_min);
+    all_blocks(acc, &k, kind, has_min);
     IG_UNROLL
     for (int c = 0; c < 16; c++)
         if (c < n)
@@ -223,7 +192,7 @@ static bool is_readable(int64_t n, int64_t nb)
 
 /* out = w * x^T for one group of 16 rows.
  *   out [n][16] f32   group: packed   acts: Q8X2 tiles of K values, n columns
- *   scratch: RING sums of at most 2 KiB, the planes (at most 36*K bytes), the expanded group (at most 20*K) */
+ *   scratch: RING sums, the planes (at most 36*K bytes), the expanded group (at most 20*K) */
 IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                     void *scratch, type how, const planes kind, const int has_min)
 {
@@ -231,19 +200,15 @@ IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, 
     const size_t tile_bytes = ig__tile_bytes(IG_ACTS_Q8X2, k, IG_TILE);
     const char *tile = acts;
     int32_t *ring = scratch;
-    uint8_t *w = (uint8_t *)scratch + RING * 2048;
+    uint8_t *w = (uint8_t *)scratch + RING * 1024;
     if (n < IG_TILE) {
         how.few(out, group, acts, n, k, scratch);
         return;
     }
     ig__ensure_shapes(&shapes);
-    if (kind == BYTES) {
-        how.expand(w, group, k);
-    } else {
-        uint8_t *expanded = w + stride_of(kind, has_min) * nb;
-        how.expand(expanded, group, k);
-        make_planes(w, expanded, nb, kind, has_min);
-    }
+    uint8_t *expanded = w + stride_of(has_min) * nb;
+    how.expand(expanded, group, k);
+    make_planes(w, expanded, nb, kind, has_min);
     int64_t c = 0;
     for (; c + IG_TILE <= n; c += IG_TILE, tile += tile_bytes)
         one_tile(out + 16 * c, w, tile, IG_TILE, nb, ring, kind, has_min);
@@ -287,18 +252,10 @@ static void q5_0(float *out, const void *group, const void *acts, int64_t n, int
          (type){ig__avx512_expand_q5_0, ig__avx512_gemm_x2_q5_0}, SIGNED_5, 0);
 }
 
-static void q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                 void *scratch)
-{
-    gemm(out, group, acts, n, k, scratch,
-         (type){ig__avx512_expand_q8_0, ig__avx512_gemm_x2_q8_0}, BYTES, 0);
-}
-
 void ig__gemm_x2_kernels_amx(ig__kernels *table)
 {
     table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_0] = q4_0;
     table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_1] = q4_1;
     table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q5_0] = q5_0;
-    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q8_0] = q8_0;
     table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_K] = q4_k;
 }
