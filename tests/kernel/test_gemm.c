@@ -363,6 +363,8 @@ static void test_second_terms_are_exact(void **state)
     uint64_t seed = 11;
     float w[256];
     for (int i = 0; i < N_WEIGHT_TYPES * 5; i++) {
+        if (weight_types[i / 5] == IG_DTYPE_Q6_K)
+            continue; /* scales of 8 bits on top: too large */
         uint8_t *rows = whole_rows(weight_types[i / 5], k, -1, &seed);
         operands o = operands_of_rows(weight_types[i / 5], k, rows);
         const int64_t n = counts[i % 5];
@@ -539,7 +541,7 @@ static void test_quantising(void **state)
 }
 
 /* What kernel.h says of a Q8X2 tile, on one column: hi is Q8's, both terms together lie
- * within half a unit of x (one and a half where lo is clamped), sums are theirs. */
+ * within half a unit of x, sums are theirs. */
 static void test_quantising_twice(void **state)
 {
     (void)state;
@@ -564,10 +566,9 @@ static void test_quantising_twice(void **state)
             assert_true(scale == scale1 / 16.0f);
             for (int i = 0; i < IG_QBLOCK; i++) {
                 assert_int_equal(hi[i], q1[i]);
-                assert_in_range(lo[i] + 127, 0, 254);
+                assert_in_range(lo[i] + 8, 0, 16);
                 const double units = (double)x[b * IG_QBLOCK + i] / (double)scale;
-                const double bound = abs(lo[i]) == 127 ? 1.51 : 0.51;
-                assert_true(fabs(units - (16 * hi[i] + lo[i])) <= bound);
+                assert_true(fabs(units - (16 * hi[i] + lo[i])) <= 0.51);
                 wanted[i / 16] += hi[i];
                 wanted[2 + i / 16] += lo[i];
             }
