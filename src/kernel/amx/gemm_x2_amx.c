@@ -21,7 +21,8 @@
  */
 #include "kernel/amx/amx_int.h"
 
-enum { LEAST_REST = 9, RING = 4 };
+/* SPAN: blocks whose planes are made at a time, for all tiles, so that they stay in L1. */
+enum { LEAST_REST = 9, RING = 4, SPAN = 8 };
 
 /* How a type's weights become B. */
 typedef enum planes {
@@ -160,16 +161,21 @@ IG_INLINE void all_blocks(__m512 *acc, const walk *k, const planes kind, const i
         one_block(acc, k, b, kind, has_min, 0);
 }
 
-/* out [n][16] of a tile of n columns. w: the group's planes; ring: RING sums */
+/* out [n][16] += blocks b0 .. b0+n_b-1, in planes w, times a tile of n columns; b0 = 0: out =.
+ * ring: RING sums */
 IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t n,
-                        int64_t nb, int32_t *ring, const planes kind, const int has_min)
+                        int64_t nb, int64_t b0, int64_t n_b, int32_t *ring,
+                        const planes kind, const int has_min)
 {
-    walk k = {.t = ig__q8_tile_at(acts, n, nb, 2), .w = w, .n = n, .nb = nb, .ring = ring};
+    walk k = {.t = ig__q8_tile_at(acts, n, nb, 2), .w = w, .n = n, .nb = n_b, .ring = ring};
     k.stride = stride_of(has_min);
+    k.t.q += 64 * n * b0;
+    k.t.scale += n * b0;
+    k.t.sum += n * b0;
     __m512 acc[16];
     IG_UNROLL
     for (int c = 0; c < 16; c++)
-        acc[c] = _mm512_setzero_ps();
+        acc[c] = b0 > 0 && c < n ? _mm512_loadu_ps(out + 16 * c) : _mm512_setzero_ps();
     all_blocks(acc, &k, kind, has_min);
     IG_UNROLL
     for (int c = 0; c < 16; c++)
@@ -179,6 +185,7 @@ IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t 
 
 /* A type: how to expand a group, and the avx512 product for what tiles do not serve. */
 typedef struct type {
+    ig_dtype dtype;
     void (*expand)(void *y, const void *group, int64_t k);
     void (*few)(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                 void *scratch);
@@ -192,37 +199,44 @@ static bool is_readable(int64_t n, int64_t nb)
 
 /* out = w * x^T for one group of 16 rows.
  *   out [n][16] f32   group: packed   acts: Q8X2 tiles of K values, n columns
- *   scratch: RING sums, the planes (at most 36*K bytes), the expanded group (at most 20*K) */
+ *   scratch: RING sums, the planes of a span (at most 18 KiB), the span expanded (10 KiB) */
 IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                     void *scratch, type how, const planes kind, const int has_min)
 {
-    const int64_t nb = k / IG_QBLOCK;
+    const int64_t nb = k / IG_QBLOCK, n_whole = n / IG_TILE * IG_TILE, rest = n - n_whole;
     const size_t tile_bytes = ig__tile_bytes(IG_ACTS_Q8X2, k, IG_TILE);
-    const char *tile = acts;
+    const size_t span_bytes = ig__packed_group_bytes(how.dtype, SPAN * IG_QBLOCK);
+    const char *last = (const char *)acts + (size_t)(n / IG_TILE) * tile_bytes;
     int32_t *ring = scratch;
     uint8_t *w = (uint8_t *)scratch + RING * 1024;
     if (n < IG_TILE) {
         how.few(out, group, acts, n, k, scratch);
         return;
     }
+    const bool by_tiles = is_readable(rest, nb);
     ig__ensure_shapes(&shapes);
-    uint8_t *expanded = w + stride_of(has_min) * nb;
-    how.expand(expanded, group, k);
-    make_planes(w, expanded, nb, kind, has_min);
-    int64_t c = 0;
-    for (; c + IG_TILE <= n; c += IG_TILE, tile += tile_bytes)
-        one_tile(out + 16 * c, w, tile, IG_TILE, nb, ring, kind, has_min);
-    if (is_readable(n - c, nb))
-        one_tile(out + 16 * c, w, tile, n - c, nb, ring, kind, has_min);
-    else if (c < n)
-        how.few(out + 16 * c, group, tile, n - c, k, scratch);
+    const char *p = group;
+    for (int64_t b = 0; b < nb; b += SPAN, p += span_bytes) {
+        const int64_t n_b = nb - b < SPAN ? nb - b : SPAN;
+        uint8_t *expanded = w + stride_of(has_min) * n_b;
+        const char *tile = acts;
+        how.expand(expanded, p, n_b * IG_QBLOCK);
+        make_planes(w, expanded, n_b, kind, has_min);
+        for (int64_t c = 0; c < n_whole; c += IG_TILE, tile += tile_bytes)
+            one_tile(out + 16 * c, w, tile, IG_TILE, nb, b, n_b, ring, kind, has_min);
+        if (by_tiles)
+            one_tile(out + 16 * n_whole, w, last, rest, nb, b, n_b, ring, kind, has_min);
+    }
+    if (rest > 0 && !by_tiles)
+        how.few(out + 16 * n_whole, group, last, rest, k, scratch);
 }
 
 static void q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                  void *scratch)
 {
     gemm(out, group, acts, n, k, scratch,
-         (type){ig__avx512_expand_q4_0, ig__avx512_gemm_x2_q4_0}, SIGNED_4, 0);
+         (type){IG_DTYPE_Q4_0, ig__avx512_expand_q4_0, ig__avx512_gemm_x2_q4_0}, SIGNED_4,
+         0);
 }
 
 static void with_min(float *out, const void *group, const void *acts, int64_t n, int64_t k,
@@ -235,21 +249,22 @@ static void q4_1(float *out, const void *group, const void *acts, int64_t n, int
                  void *scratch)
 {
     with_min(out, group, acts, n, k, scratch,
-             (type){ig__avx512_expand_q4_1, ig__avx512_gemm_x2_q4_1});
+             (type){IG_DTYPE_Q4_1, ig__avx512_expand_q4_1, ig__avx512_gemm_x2_q4_1});
 }
 
 static void q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                  void *scratch)
 {
     with_min(out, group, acts, n, k, scratch,
-             (type){ig__avx512_expand_q4_k, ig__avx512_gemm_x2_q4_k});
+             (type){IG_DTYPE_Q4_K, ig__avx512_expand_q4_k, ig__avx512_gemm_x2_q4_k});
 }
 
 static void q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                  void *scratch)
 {
     gemm(out, group, acts, n, k, scratch,
-         (type){ig__avx512_expand_q5_0, ig__avx512_gemm_x2_q5_0}, SIGNED_5, 0);
+         (type){IG_DTYPE_Q5_0, ig__avx512_expand_q5_0, ig__avx512_gemm_x2_q5_0}, SIGNED_5,
+         0);
 }
 
 void ig__gemm_x2_kernels_amx(ig__kernels *table)
