@@ -7,7 +7,7 @@
  * |w| * |x|), which is what rounding errors grow with: a result that cancels is as good as its parts.
  *   Q8 activations    the integer sums are exact; each block of 32 adds at most two terms (value and minimum),
  *                     each rounded once, and every term carries the rounding of d * scale and of the sum
- *   Q8X2 activations  the same, and a block's integer, up to 28 bits, is rounded to f32: once, or with Q6_K's two
+ *   Q8X2 activations  the same, and a block's integer, up to 25 bits, is rounded to f32: once, or with Q6_K's two
  *                     scales up to four times
  *   F32 activations   one rounding for each of K additions, in the worst order
  *   BF16 activations  products of two bf16 are exact in f32; F16 weights may be rounded to bf16 before
