@@ -51,20 +51,40 @@ static ig_status get_real(double *out, const ig__family *family, const ig__gguf 
     return ig__gguf_get_f64(out, file, key, required, least, most, err);
 }
 
-static ig_status check_heads(const ig__config *c, const ig__gguf *file, ig_error *err)
+/* Where a key of the architecture stands in the file, for messages; 0: it does not. */
+static unsigned long long offset_of(const ig__family *family, const ig__gguf *file,
+                                    const char *field)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s.%s", family->architecture, field);
+    return (unsigned long long)ig__gguf_value_offset(file, key);
+}
+
+static ig_status check_heads(const ig__config *c, const ig__family *family,
+                             const ig__gguf *file, ig_error *err)
 {
     const char *path = ig__gguf_path(file);
     if (c->n_heads % c->n_kv_heads)
-        return ig__fail(err, IG_ERR_FORMAT, "%s: %lld heads cannot share %lld KV heads",
-                        path, (long long)c->n_heads, (long long)c->n_kv_heads);
-    if (c->head_width < 16 || c->head_width > IG_MAX_HEAD || c->head_width % 16)
-        return ig__fail(err, IG_ERR_UNSUPPORTED,
-                        "%s: heads of width %lld, supported: multiples of 16 up to %d",
-                        path, (long long)c->head_width, IG_MAX_HEAD);
-    if (c->n_rotated > c->head_width || c->n_rotated % 2)
         return ig__fail(err, IG_ERR_FORMAT,
-                        "%s: rope.dimension_count is %lld, heads are %lld wide", path,
-                        (long long)c->n_rotated, (long long)c->head_width);
+                        "%s: byte %llu: key '%s.attention.head_count': value is %lld, no "
+                        "multiple of the %lld KV heads",
+                        path, offset_of(family, file, "attention.head_count"),
+                        family->architecture, (long long)c->n_heads,
+                        (long long)c->n_kv_heads);
+    if (c->head_width < 16 || c->head_width > IG_MAX_HEAD || c->head_width % 16)
+        return ig__fail(
+            err, IG_ERR_UNSUPPORTED,
+            "%s: byte %llu: key '%s.attention.head_count': heads are %lld wide, "
+            "supported are multiples of 16 up to %d",
+            path, offset_of(family, file, "attention.head_count"), family->architecture,
+            (long long)c->head_width, IG_MAX_HEAD);
+    if (c->n_rotated > c->head_width || c->n_rotated % 2)
+        return ig__fail(
+            err, IG_ERR_FORMAT,
+            "%s: byte %llu: key '%s.rope.dimension_count': value is %lld, allowed "
+            "are even numbers up to %lld",
+            path, offset_of(family, file, "rope.dimension_count"), family->architecture,
+            (long long)c->n_rotated, (long long)c->head_width);
     return IG_OK;
 }
 
@@ -114,7 +134,7 @@ ig_status ig__config_read(ig__config *c, const ig__family *family, const ig__ggu
     IG_TRY(get_real(&c->rope_base, family, file, "rope.freq_base", false, 1, 1e12, err));
     IG_TRY(get_real(&c->norm_eps, family, file, "attention.layer_norm_rms_epsilon", true, 0,
                     1, err));
-    IG_TRY(check_heads(c, file, err));
+    IG_TRY(check_heads(c, family, file, err));
     IG_TRY(read_rope_scaling(c, family, file, err));
     const ig__gguf_tensor *embedding = ig__gguf_find_tensor(file, "token_embd.weight");
     if (!embedding)

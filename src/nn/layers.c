@@ -39,7 +39,9 @@ ig__value ig__nn_matrix(ig__builder *b, int64_t n, int64_t k, const char *name, 
     }
     const ig__packing packing = ig__packing_of(t->dtype);
     if (!packing.block || k % packing.block) {
-        snprintf(what, sizeof what, "has type %s, not supported for rows of %lld",
+        snprintf(what, sizeof what,
+                 "(data at byte %llu) has type %u, %s, not supported for rows of %lld",
+                 (unsigned long long)t->offset, t->file_type,
                  ig__gguf_type_name(t->file_type), (long long)k);
         return fail_tensor(b, full, what);
     }
