@@ -23,6 +23,11 @@
  *   attention         absolute, for an output row over n keys: a score is a chain of W FMA: at most
  *                     2 W U sum|q k|; m and exp add 4 U and |s - m| U; weights carry twice that, the sums over
  *                     n keys n U each, all of it times max|V|. Bytes and halves are exact in float32.
+ *
+ * Graphs with and without a pass: logits, relative to the largest.
+ *   exact             the same float32 products, in another order, over at most 6 layers
+ *   by default        activations of 15 bits: 2^-16 a product, relative to its parts, which norms and
+ *                     gates carry on; a wrong pass is off by 0.1 to 1
  */
 #ifndef INGOT_TESTS_TOLERANCE_H
 #define INGOT_TESTS_TOLERANCE_H
@@ -37,6 +42,9 @@
 #define IG_TOL_GEMM_F32(k)      (((double)(k) + 4.0) * IG_TOL_U)
 #define IG_TOL_GEMM_BF16(k)     (((double)(k) + 4.0) * IG_TOL_U)
 #define IG_TOL_GEMM_BF16_F16(k) (((double)(k) + 4.0) * IG_TOL_U + 0x1p-8)
+
+#define IG_TOL_PASS_EXACT 2e-5
+#define IG_TOL_PASS       2e-3
 
 #define TOL_ELEMENT TOL_EPS
 #define TOL_SILU    (10 * TOL_EPS)
