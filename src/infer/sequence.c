@@ -14,10 +14,11 @@ ig_status ig_sequence_create(ig_sequence **seq_out, ig_runner *runner, ig_error 
         return ig__fail_memory(err, "sequence", sizeof *seq);
     seq->runner = runner;
     seq->capacity = (runner->opts.context + IG_PAGE - 1) / IG_PAGE;
-    seq->table = ig__alloc_zero(a, (size_t)seq->capacity * sizeof *seq->table);
+    const size_t table_bytes = (size_t)seq->capacity * sizeof *seq->table;
+    seq->table = ig__alloc_zero(a, table_bytes);
     if (!seq->table) {
         ig__free(a, seq);
-        return ig__fail_memory(err, "sequence", (size_t)seq->capacity * sizeof *seq->table);
+        return ig__fail_memory(err, "sequence", table_bytes);
     }
     *seq_out = seq;
     return IG_OK;
