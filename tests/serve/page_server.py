@@ -6,7 +6,7 @@ written here. What it answers follows from words in the last message:
     think, length                  with reasoning_content; with finish_reason "length"
     cut                            half an answer, then the connection breaks
     busy                           429 with Retry-After: 1, twice
-    full                           the context is exceeded
+    ... full                       at its end: the context is exceeded
     broken                         500
     anything else                  "You said: " and the message
 
@@ -160,7 +160,7 @@ class Handler(BaseHTTPRequestHandler):
         if "busy" in words and self.server.busy > 0:
             self.server.busy -= 1
             self.fail(429, "the queue is full: 64 requests wait", [("Retry-After", "1")])
-        elif "full" in words:
+        elif words.endswith("full"):
             self.fail(400, "the prompt has 9000 tokens, the context 8192", type="invalid_request_error",
                       code="context_length_exceeded", n_prompt_tokens=9000, n_ctx=8192)
         elif "broken" in words:

@@ -38,7 +38,8 @@ class InlineParser {
         this.runs = [];     /* open runs of * _ ~, in order */
         this.brackets = []; /* open [ */
         this.nothingBelow = new Map();
-        this.noTicks = new Map();
+        this.noTicks = new Map(); /* what was looked for in vain, to the end of the text */
+        this.lastParenthesis = text.lastIndexOf(")");
     }
 
     flush() {
@@ -256,7 +257,7 @@ class InlineParser {
 
     /* `(url "title")` behind a closing bracket; the title is dropped. */
     target(from) {
-        if (this.text[from] !== "(") {
+        if (this.text[from] !== "(" || from > this.lastParenthesis) {
             return null;
         }
         const limit = Math.min(this.text.length, from + LONGEST_URL);

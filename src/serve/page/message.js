@@ -123,7 +123,9 @@ class MessageView {
     renderFigures() {
         const live = this.live;
         let parts = [];
-        if (live && this.isGrowing()) {
+        if (this.node.error?.until) {
+            parts = [];
+        } else if (live && this.isGrowing()) {
             const waited = (performance.now() - live.began) / 1000;
             parts = live.first === null
                 ? [waited < 1 ? "Reading" : `Reading, ${Math.round(waited)} s`]
@@ -145,6 +147,7 @@ class MessageView {
         const ending = ENDINGS[this.node.state] || (this.node.state === "done" && ENDINGS[this.node.finish]);
         this.trouble.hidden = !error && !ending;
         this.trouble.classList.toggle("error", Boolean(error));
+        this.trouble.classList.toggle("mild", ["busy", "loading", "key"].includes(error?.kind));
         if (error) {
             this.trouble.replaceChildren(...this.errorCard(error));
         } else if (ending) {

@@ -179,7 +179,7 @@ function startNew() {
 
 function afterOpen() {
     shown.hold = true;
-    location.hash !== "#" + shown.talk.id && history.replaceState(null, "", shown.talk.head ? "#" + shown.talk.id : "#");
+    history.replaceState(null, "", shown.talk.head === null ? location.pathname : "#" + shown.talk.id);
     $("prompt").value = readDraft();
     fitPrompt();
     showTalk();

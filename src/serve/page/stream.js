@@ -60,10 +60,10 @@ function errorFrom(status, error, retryAfter) {
     const kind = `${error.code || ""} ${error.type || ""}`;
     if (status === 401 || status === 403) {
         return new ChatError("key", apiKey() ? "The server does not take this key." : "This server asks for a key.",
-            { detail: message });
+            { detail: apiKey() ? message : "" });
     }
     if (status === 429) {
-        return new ChatError("busy", "The server has as much to do as it takes.",
+        return new ChatError("busy", "The server is busy.",
             { retryAfter: retryAfter || 5, detail: message });
     }
     if (/context_length_exceeded|exceed_context_size/.test(kind)) {
@@ -84,7 +84,8 @@ function errorFrom(status, error, retryAfter) {
 async function errorOf(response) {
     let error = {};
     try {
-        error = (await response.json()).error || {};
+        const body = await response.json();
+        error = body.error || body;
     } catch (nothing) {
         error = {};
     }

@@ -12,11 +12,19 @@ const BUSY_TRIES = 6;
 
 const lives = new Map();   /* id of the conversation to Live */
 
-/* The messages of the path to `node`; empty answers (failed ones) are left out. */
+/* The messages of the path to `node`. Empty answers (failed ones) are left out; what then stands
+ * side by side is joined, since many templates want the roles to alternate. */
 function requestMessages(talk, id) {
-    const messages = pathTo(talk, id).filter((node) => node.content)
-        .map((node) => ({ role: node.role, content: node.content }));
-    return talk.system ? [{ role: "system", content: talk.system }, ...messages] : messages;
+    const messages = talk.system ? [{ role: "system", content: talk.system }] : [];
+    for (const { role, content } of pathTo(talk, id)) {
+        const last = messages.at(-1);
+        if (content && last?.role === role) {
+            last.content += "\n\n" + content;
+        } else if (content) {
+            messages.push({ role, content });
+        }
+    }
+    return messages;
 }
 
 function keepTalk(talk) {
@@ -128,9 +136,11 @@ async function answer(talk, { parent, node, resume }, show) {
     keepTalk(talk);
     show(live);
     const beating = setInterval(() => {
-        beat(live);
+        if (performance.now() - live.saved > BEAT_MS) {
+            beat(live);
+        }
         live.view?.renderFigures();
-    }, BEAT_MS / 2);
+    }, 1000);
     try {
         const whole = await stream(live, body);
         node.state = whole || node.finish ? "done" : "cut";
@@ -149,9 +159,10 @@ async function answer(talk, { parent, node, resume }, show) {
         if (loadConversation(talk.id) || !live.removed) {
             keepTalk(talk);
         }
-        live.view && (live.view.live = null);
-        live.view?.render();
-        live.done?.();
+        if (live.view) {
+            live.view.live = null;
+            live.view.render();
+        }
     }
     return live;
 }
