@@ -11,6 +11,7 @@
 #include "ingot/runner.h"
 #include "ingot/sampler.h"
 #include "ingot/generate.h"
+#include "ingot/engine.h"
 #include "ingot/machine.h"
 
 #endif
