@@ -30,7 +30,7 @@
 const ig__mm_kernel ig__sgemm_avx512 = {
     .mr = MR,
     .nr = NR,
-    .span = 256,
+    .span = 384,
     .k_step = 1,
     .row_step = 1,
     .value_bytes = sizeof(float),
