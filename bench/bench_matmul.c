@@ -10,7 +10,8 @@
  *     --serve 1        cases come from standard input, a line of JSON each (compare_gemm.py)
  *
  * `ns` is the median over rounds, `spread` (largest - least) / median. The share is of the
- * peak loop of the unit that the type computes in, by the same team in the same run.
+ * peak loop of the unit that the type computes in, run by the same team between the rounds
+ * (the median of the ratios).
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -22,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROUNDS = 1000, WARM_UP = 3 };
+enum { MAX_ROUNDS = 1000, WARM_UP = 3, PEAK_ROUNDS = 100000 };
 
 typedef struct bench {
     ig_allocator alloc;
@@ -63,22 +64,16 @@ static void peak_job(void *arg, int i_thread, int n_threads)
     r->ops[i_thread] = r->peak(r->n_rounds);
 }
 
-/* Operations a second of the team; 0: no such unit. */
-static double measure_peak(const bench *b, ig__peak_fn *peak)
+/* Operations a second of the team, a round of a millisecond or less. */
+static double peak_once(const bench *b, run *r)
 {
-    static run r;
-    r = (run){.b = b, .peak = peak, .n_rounds = 200000};
-    double best = 0.0;
-    for (int i = 0; peak && i < 20; i++) {
-        const int64_t begin = ig__now_ns();
-        ig__team_run(b->team, peak_job, &r);
-        const double ns = (double)(ig__now_ns() - begin);
-        double ops = 0.0;
-        for (int j = 0; j < b->n_threads; j++)
-            ops += r.ops[j];
-        best = ops * 1e9 / ns > best ? ops * 1e9 / ns : best;
-    }
-    return best;
+    const int64_t begin = ig__now_ns();
+    ig__team_run(b->team, peak_job, r);
+    const double ns = (double)(ig__now_ns() - begin);
+    double ops = 0.0;
+    for (int j = 0; j < b->n_threads; j++)
+        ops += r->ops[j];
+    return ops * 1e9 / ns;
 }
 
 static int by_value(const void *a, const void *b)
@@ -114,24 +109,39 @@ static ig__mm_layout layout_of(ig__mm_type type, bool is_transposed, int64_t row
         .type = type, .row = is_transposed ? 1 : columns, .col = is_transposed ? rows : 1};
 }
 
-/* Rounds of one product; returns how many and their times, sorted. */
-static int time_rounds(const bench *b, run *r, double ns[MAX_ROUNDS])
+/* The loop that measures the unit that the type computes in (f64: half of f32's). */
+static ig__peak_fn *peak_of(const bench *b, ig__mm_type type)
+{
+    const bool is_pairs = type == IG__MM_BF16 && b->kernels->matmul[IG__MM_BF16];
+    return is_pairs ? b->kernels->peak_bf16 : b->kernels->peak_f32;
+}
+
+/* Rounds of one product, each beside a round of the peak loop, since the clock moves. Returns how many;
+ * their times and shares of the peak, sorted. */
+static int time_rounds(const bench *b, run *r, double ns[MAX_ROUNDS],
+                       double share[MAX_ROUNDS])
 {
     int n = 0;
+    const double ops = 2.0 * (double)r->plan->problem.m * (double)r->plan->problem.n *
+                       (double)r->plan->problem.k;
     const int64_t until = ig__now_ns() + (int64_t)(b->seconds * 1e9);
     for (int i = 0; n < MAX_ROUNDS && (n < 5 || ig__now_ns() < until); i++) {
         const int64_t begin = ig__now_ns();
         ig__share_reset(&r->share, r->plan->n_pieces, b->n_threads);
         ig__team_run(b->team, product_job, r);
-        if (i >= WARM_UP)
-            ns[n++] = (double)(ig__now_ns() - begin);
+        const double took = (double)(ig__now_ns() - begin);
+        if (i < WARM_UP)
+            continue;
+        ns[n] = took;
+        share[n++] = r->peak ? ops * 1e9 / took / peak_once(b, r) : 0.0;
     }
     qsort(ns, (size_t)n, sizeof *ns, by_value);
+    qsort(share, (size_t)n, sizeof *share, by_value);
     return n;
 }
 
 static bool run_case(const bench *b, ig__mm_type type, const int64_t mnk[3],
-                     const char *order, double peak)
+                     const char *order)
 {
     const int64_t m = mnk[0], n = mnk[1], k = mnk[2];
     const ig__mm_type out = type == IG__MM_F64 ? IG__MM_F64 : IG__MM_F32;
@@ -147,16 +157,20 @@ static bool run_case(const bench *b, ig__mm_type type, const int64_t mnk[3],
     };
     const ig__mm_plan plan = ig__mm_plan_make(b->kernels, &p, b->n_threads);
     static run r;
-    r = (run){.b = b, .plan = &plan, .stride = plan.scratch_bytes + 4096};
+    r = (run){.b = b,
+              .plan = &plan,
+              .stride = plan.scratch_bytes + 4096,
+              .peak = peak_of(b, type),
+              .n_rounds = PEAK_ROUNDS};
     const ig__mm_data data = {.a = new_values(b, m * k, type),
                               .b = new_values(b, k * n, type),
                               .c = new_values(b, m * n, out)};
     r.data = &data;
     r.scratch = ig__alloc_huge(&b->alloc, r.stride * (size_t)b->n_threads);
-    static double ns[MAX_ROUNDS];
+    static double ns[MAX_ROUNDS], shares[MAX_ROUNDS];
     const bool is_ok = data.a && data.b && data.c && r.scratch;
     if (is_ok) {
-        const int n_rounds = time_rounds(b, &r, ns);
+        const int n_rounds = time_rounds(b, &r, ns, shares);
         const double median = ns[n_rounds / 2];
         const double ops = 2.0 * (double)m * (double)n * (double)k;
         printf("{\"bench\":\"matmul\",\"isa\":\"%s\",\"type\":\"%s\",\"m\":%" PRId64
@@ -164,8 +178,9 @@ static bool run_case(const bench *b, ig__mm_type type, const int64_t mnk[3],
                "\"ns\":%.0f,\"least_ns\":%.0f,\"spread\":%.3f,\"gflop_s\":%.1f",
                b->kernels->isa, type_names[type], m, n, k, order, b->n_threads, median,
                ns[0], (ns[n_rounds - 1] - ns[0]) / median, ops / median);
-        if (peak > 0.0)
-            printf(",\"share_of_peak\":%.3f", ops * 1e9 / median / peak);
+        if (r.peak)
+            printf(",\"share_of_peak\":%.3f",
+                   shares[n_rounds / 2] * (type == IG__MM_F64 ? 2.0 : 1.0));
         printf("}\n");
         fflush(stdout);
     }
@@ -176,19 +191,10 @@ static bool run_case(const bench *b, ig__mm_type type, const int64_t mnk[3],
     return is_ok;
 }
 
-static double peak_of(const bench *b, ig__mm_type type)
-{
-    if (type == IG__MM_F64)
-        return measure_peak(b, b->kernels->peak_f32) / 2;
-    const bool is_pairs = type == IG__MM_BF16 && b->kernels->matmul[IG__MM_BF16];
-    return measure_peak(b, is_pairs ? b->kernels->peak_bf16 : b->kernels->peak_f32);
-}
-
 /* "MxNxK" or "MxNxK:tn", comma between. */
 static bool run_shapes(const bench *b, ig__mm_type type, const char *shapes,
                        const char *layout)
 {
-    const double peak = peak_of(b, type);
     for (const char *s = shapes; *s;) {
         int64_t mnk[3];
         char *end = NULL;
@@ -199,7 +205,7 @@ static bool run_shapes(const bench *b, ig__mm_type type, const char *shapes,
             end += *end == 'x';
         }
         const char *order = *s == ':' ? s + 1 : layout;
-        if (!run_case(b, type, mnk, order, peak))
+        if (!run_case(b, type, mnk, order))
             return false;
         s += *s == ':' ? 3 : 0;
         s += *s == ',';
@@ -220,7 +226,6 @@ static double field_of(const char *line, const char *name)
 static void serve(bench *b)
 {
     char line[256];
-    double peaks[IG__MM_TYPES] = {0};
     printf("{\"ready\":\"ingot\"}\n");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
@@ -233,9 +238,7 @@ static void serve(bench *b)
             snprintf(name, sizeof name, "\"%s\"", type_names[type]);
             if (!strstr(line, name))
                 continue;
-            const double now = peak_of(b, type);
-            peaks[type] = now > peaks[type] ? now : peaks[type];
-            if (!run_case(b, type, mnk, order + strlen("\"order\": \""), peaks[type]))
+            if (!run_case(b, type, mnk, order + strlen("\"order\": \"")))
                 printf("{\"ns\":null}\n");
             fflush(stdout);
         }
