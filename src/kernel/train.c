@@ -18,6 +18,40 @@ static struct {
 
 static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
+#if defined(__x86_64__)
+
+/* A copy of the table before it, to be overridden. */
+static ig__train_kernels *next_table(const char *isa)
+{
+    known.table[known.n] = known.table[known.n - 1];
+    known.table[known.n].isa = isa;
+    return &known.table[known.n++];
+}
+
+static void fill_tables_x86(void)
+{
+    const ig__cpu cpu = ig__cpu_detect();
+    if (cpu.avx2) {
+        ig__train_kernels *table = next_table("avx2");
+        ig__train_math_avx2(table);
+        ig__train_reduce_avx2(table);
+        ig__train_rows_avx2(table);
+        ig__train_attend_avx2(table);
+    }
+    if (cpu.avx512) {
+        ig__train_kernels *table = next_table("avx512");
+        ig__train_math_avx512(table);
+        ig__train_reduce_avx512(table);
+        ig__train_rows_avx512(table);
+        ig__train_attend_avx512(table);
+    }
+}
+#else
+static void fill_tables_x86(void)
+{
+}
+#endif
+
 static void fill_tables(void)
 {
     ig__train_kernels *ref = &known.table[0];
@@ -32,6 +66,7 @@ static void fill_tables(void)
     ig__train_update_ref(ref);
     ig__train_number_ref(ref);
     known.n = 1;
+    fill_tables_x86();
 }
 
 const ig__train_kernels *ig__train_kernels_pick(const char *isa)
@@ -74,18 +109,19 @@ static size_t padded(int64_t w)
 
 size_t ig__attention_scratch(const ig__attention *a)
 {
-    /* queries [W][64], weights [64][64], sums [64][W], largest and sum [64] each */
+    /* queries [W][64], sums and a copy of values [64][W], weights [64][64], and four
+     * rows of 64 */
     const size_t tile = IG__ATTEND_TILE;
-    return (2 * tile * padded(a->width) + tile * tile + 4 * tile) * sizeof(float);
+    return (3 * tile * padded(a->width) + tile * tile + 4 * tile) * sizeof(float);
 }
 
 size_t ig__attention_grad_scratch(const ig__attention *a)
 {
-    /* keys and values [W][64], their gradients [64][W], weights and dS [64][64], and the
-     * rows' products of output and gradient */
+    /* keys and values [W][64]; their gradients, three copies and a part of dq [64][W];
+     * weights and dS [64][64]; a number a row */
     const size_t tile = IG__ATTEND_TILE;
     const size_t rows = (size_t)(a->heads / a->kv_heads) * padded(a->n_queries);
-    return (4 * tile * padded(a->width) + 2 * tile * tile + rows + tile) * sizeof(float);
+    return (8 * tile * padded(a->width) + 2 * tile * tile + rows) * sizeof(float);
 }
 
 static int64_t tiles_of(int64_t n, int64_t tile)

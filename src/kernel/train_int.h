@@ -21,6 +21,18 @@ void ig__train_conv_ref(ig__train_kernels *table);
 void ig__train_cell_ref(ig__train_kernels *table);
 void ig__train_update_ref(ig__train_kernels *table);
 void ig__train_number_ref(ig__train_kernels *table);
+void ig__train_math_avx2(ig__train_kernels *table);
+void ig__train_reduce_avx2(ig__train_kernels *table);
+void ig__train_rows_avx2(ig__train_kernels *table);
+void ig__train_attend_avx2(ig__train_kernels *table);
+void ig__train_math_avx512(ig__train_kernels *table);
+void ig__train_reduce_avx512(ig__train_kernels *table);
+void ig__train_rows_avx512(ig__train_kernels *table);
+void ig__train_attend_avx512(ig__train_kernels *table);
+
+/* The reference's attention, for items whose results are not finite. */
+void ig__attention_ref(const ig__attention *a, int64_t begin, int64_t end);
+void ig__attention_grad_ref(const ig__attention *a, int64_t begin, int64_t end);
 
 /* Over the 16 double lanes of a sum: 8 and 8, 4 and 4, 2 and 2. */
 static inline double ig__join_lanes(double lane[16])

@@ -73,9 +73,8 @@ static void forward_row(const ig__attention *a, int64_t b, int64_t h, int64_t i)
         (float)(top + (sum == 0 ? 0 : log(sum)));
 }
 
-static void attention(const ig__attention *a, int64_t begin, int64_t end, void *scratch)
+void ig__attention_ref(const ig__attention *a, int64_t begin, int64_t end)
 {
-    (void)scratch;
     for (int64_t item = begin; item < end; item++) {
         const ig__attend_item at = ig__attend_item_at(a, item);
         for (int64_t i = at.first; i < at.first + at.n; i++)
@@ -134,10 +133,8 @@ static void key_gradient(const ig__attention *a, int64_t b, int64_t g, int64_t j
         y[d] = (float)acc[d];
 }
 
-static void attention_grad(const ig__attention *a, int64_t begin, int64_t end,
-                           void *scratch)
+void ig__attention_grad_ref(const ig__attention *a, int64_t begin, int64_t end)
 {
-    (void)scratch;
     const int64_t group = a->heads / a->kv_heads;
     for (int64_t item = begin; item < end; item++) {
         const int64_t b = item / a->kv_heads, g = item % a->kv_heads;
@@ -149,6 +146,19 @@ static void attention_grad(const ig__attention *a, int64_t begin, int64_t end,
             for (int64_t i = 0; i < a->n_queries; i++)
                 query_gradient(a, b, h, i);
     }
+}
+
+static void attention(const ig__attention *a, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    ig__attention_ref(a, begin, end);
+}
+
+static void attention_grad(const ig__attention *a, int64_t begin, int64_t end,
+                           void *scratch)
+{
+    (void)scratch;
+    ig__attention_grad_ref(a, begin, end);
 }
 
 void ig__train_attend_ref(ig__train_kernels *table)

@@ -137,9 +137,10 @@ static double unary_slope(ig__unary op, double x, double y)
     case IG__UNARY_GELU:
         return 0.5 * erfc(-root_half * x) + bounded(x) * inv_root_2pi * exp(-0.5 * x * x);
     case IG__UNARY_GELU_TANH: {
-        const double s = sigmoid(twice_u(x));
-        const double du = 2 * root_2_over_pi * (1 + 3 * 0.044715 * x * x);
-        return s * (1 + (s == 1 ? 0 : x * (1 - s) * du));
+        const double t = x < -1e6 ? -1e6 : x > 1e6 ? 1e6 : x;
+        const double s = sigmoid(twice_u(t)), rest = sigmoid(-twice_u(t));
+        const double du = 2 * root_2_over_pi * (1 + 3 * 0.044715 * t * t);
+        return s * (1 + t * rest * du);
     }
     default:
         return 0;
