@@ -13,5 +13,6 @@
 #include "ingot/generate.h"
 #include "ingot/engine.h"
 #include "ingot/machine.h"
+#include "ingot/serve.h"
 
 #endif
