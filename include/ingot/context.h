@@ -66,8 +66,9 @@ typedef struct ig_memory_stats {
     size_t reserved_bytes;  /* taken from the allocator */
     size_t peak_reserved_bytes;
     size_t largest_free_bytes; /* the largest tensor that fits without reserving more */
-    int64_t n_reserves; /* calls of the allocator so far: does not grow once warm */
-    double fragmentation; /* share of the free reserved bytes outside the largest free block */
+    int64_t n_reserves;        /* calls of the allocator so far: does not grow once warm */
+    double
+        fragmentation; /* share of the free reserved bytes outside the largest free block */
 } ig_memory_stats;
 IG_API ig_memory_stats ig_context_memory(const ig_context *ctx);
 IG_API void ig_context_reset_peak(ig_context *ctx);

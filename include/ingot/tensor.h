@@ -27,8 +27,7 @@ typedef struct ig_scope ig_scope;
 /* Two arguments, number of dimensions and dimensions: ig_zeros(ctx, IG_DTYPE_F32, IG_SHAPE(3, 4)).
  * A scalar has none: 0, NULL. */
 #define IG_SHAPE(...)                                                                      \
-    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                             \
-        (const int64_t[])                                                                  \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[])           \
     {                                                                                      \
         __VA_ARGS__                                                                        \
     }

@@ -62,7 +62,8 @@ typedef struct ig__eval {
     const ig__kernels *k;
     const void *attrs;
     int n_in, n_out;
-    int phase;
+    int phase, n_threads;
+    bool first;     /* this thread's first call of this phase: scratch holds nothing yet */
     void *scratch;  /* this thread's; as the row's `room` asked for; 64-byte aligned */
     void *shared;   /* of all threads, kept from phase to phase */
     int64_t *fault; /* see ig__fault */
@@ -88,7 +89,7 @@ typedef struct ig__room {
 } ig__room;
 
 /* y[i] = f(x0[i], x1[i], ..) for n elements of one compute type, all contiguous; y may be any x. */
-typedef void ig__span_fn(void *y, const void *const *x, int64_t n, const void *attrs);
+typedef void ig__span_fn(const ig__eval *e, void *y, const void *const *x, int64_t n);
 
 /* What the gradient of a row is given, and gives. Bits of `needs`: what was saved for it. */
 #define IG_IN(i)  (1u << (i))
@@ -161,24 +162,24 @@ typedef struct ig__op {
     int n_phases; /* 0: one; a barrier stands between phases */
     /* IG_WALK_VIEW: strides of the output, and its first element as an offset from the
      * input's; false: these strides have no such view, and eval copies. */
-    bool (*view)(int64_t *strides, int64_t *offset, const ig__array *in, const ig__type *out,
-                 const void *attrs);
-    /* Units of this phase; they are shared out. Must not depend on the number of threads.
-     * NULL: spans of IG_SPAN elements of out[0]. */
+    bool (*view)(int64_t *strides, int64_t *offset, const ig__array *in,
+                 const ig__type *out, const void *attrs);
+    /* Units of this phase; they are shared out. How they are cut must not change a bit. Called once
+     * before the walk, and may prepare what all threads share in `shared`. NULL: spans of
+     * IG_SPAN elements of out[0]. */
     int64_t (*n_units)(const ig__eval *e);
     void (*eval)(const ig__eval *e, int64_t begin, int64_t end);
     ig__room (*room)(const ig__eval *e); /* NULL: none */
     /* Elementwise operations, about 1 ns each: few run on the caller's thread alone. NULL: as many
      * as there are elements. */
     double (*work)(const ig__eval *e);
-    /* Elementwise rows: eval is ig__pointwise_eval; a NULL span is a dtype that the row does not
-     * take. */
+    /* Elementwise rows have these instead of eval; NULL: a type that the row does not take. */
     ig__span_fn *span[IG_COMPUTE_COUNT];
     void (*gradient)(ig__gradient *g); /* NULL: none flows */
     uint32_t needs[IG_MAX_INPUTS]; /* of the gradient of input i: IG_IN and IG_OUT bits */
     void (*explain)(const ig__eval *e, int64_t at, ig_error *err); /* of a fault */
-    uint16_t writes;    /* bit i: input i is written in place, and is output 0 */
-    bool random;        /* draws from the context's stream */
+    uint16_t writes; /* bit i: input i is written in place, and is output 0 */
+    bool random;     /* draws from the context's stream */
     ig__precision precision;
 } ig__op;
 
@@ -202,6 +203,18 @@ typedef struct ig__norm_attrs {
 typedef struct ig__scale_attrs {
     double factor; /* rounded to f32 where the values are */
 } ig__scale_attrs;
+typedef struct ig__clamp_attrs {
+    double low, high;
+} ig__clamp_attrs;
+typedef struct ig__fill_attrs { /* a tensor of one value: no operands */
+    double value;
+    ig_dtype dtype;
+    int n_dims;
+    int64_t dims[IG_MAX_DIMS];
+} ig__fill_attrs;
+typedef struct ig__cast_attrs {
+    ig_dtype dtype;
+} ig__cast_attrs;
 typedef struct ig__reshape_attrs {
     int n_dims;
     ig__dim dims[IG_MAX_DIMS];
@@ -245,6 +258,7 @@ extern const ig__op ig__op_add;   /* x, y of one shape */
 extern const ig__op ig__op_mul;
 extern const ig__op ig__op_silu;
 extern const ig__op ig__op_gelu; /* the tanh form */
+extern const ig__op ig__op_gelu_erf;
 extern const ig__op ig__op_reshape;
 extern const ig__op ig__op_linear; /* x [T,K], w [N,K] groups -> [T,N] */
 extern const ig__op
@@ -266,5 +280,15 @@ extern const ig__op ig__op_gated_packed;  /* acts, w_gate [F,K], w_up [F,K] -> [
 extern const ig__op
     ig__op_qkv_packed; /* acts, wq, wk, wv, table [, gq [W], gk [W]] -> q [T,H,W];
                                            * writes k and v to the cache: effect */
+
+/* elementwise over arrays: unary.c, arithmetic.c (with add, mul, scale, silu, gelu above) */
+extern const ig__op ig__op_neg, ig__op_abs, ig__op_sign, ig__op_square, ig__op_relu,
+    ig__op_sqrt, ig__op_rsqrt, ig__op_reciprocal, ig__op_exp, ig__op_expm1, ig__op_log,
+    ig__op_log1p, ig__op_sin, ig__op_cos, ig__op_tanh, ig__op_sigmoid, ig__op_softplus,
+    ig__op_erf, ig__op_floor, ig__op_ceil, ig__op_round, ig__op_trunc;
+extern const ig__op ig__op_add_scalar, ig__op_clamp, ig__op_sub, ig__op_div, ig__op_maximum,
+    ig__op_minimum, ig__op_pow, ig__op_where, ig__op_equal, ig__op_not_equal, ig__op_less,
+    ig__op_less_equal, ig__op_logical_and, ig__op_logical_or, ig__op_logical_xor,
+    ig__op_logical_not, ig__op_fill, ig__op_cast, ig__op_copy;
 
 #endif

@@ -53,7 +53,7 @@ static int64_t whole_of(double v, double low, double high)
 #define TYPE        int8_t
 #define TO_REAL(x)  (x)
 #define TO_WHOLE(x) (x)
-#define OF_REAL(v)  (int8_t)whole_of((double)(v), -128, 127)
+#define OF_REAL(v)  (int8_t) whole_of((double)(v), -128, 127)
 #define OF_WHOLE(v) (int8_t)(v)
 #include "tensor/convert_body.inc"
 
@@ -61,7 +61,7 @@ static int64_t whole_of(double v, double low, double high)
 #define TYPE        uint8_t
 #define TO_REAL(x)  (x)
 #define TO_WHOLE(x) (x)
-#define OF_REAL(v)  (uint8_t)whole_of((double)(v), 0, 255)
+#define OF_REAL(v)  (uint8_t) whole_of((double)(v), 0, 255)
 #define OF_WHOLE(v) (uint8_t)(v)
 #include "tensor/convert_body.inc"
 
@@ -69,7 +69,7 @@ static int64_t whole_of(double v, double low, double high)
 #define TYPE        int32_t
 #define TO_REAL(x)  (x)
 #define TO_WHOLE(x) (x)
-#define OF_REAL(v)  (int32_t)whole_of((double)(v), -0x1p31, 2147483647.0)
+#define OF_REAL(v)  (int32_t) whole_of((double)(v), -0x1p31, 2147483647.0)
 #define OF_WHOLE(v) (int32_t)(v)
 #include "tensor/convert_body.inc"
 
@@ -81,7 +81,7 @@ static int64_t whole_of(double v, double low, double high)
 #define OF_WHOLE(v) (v)
 #include "tensor/convert_body.inc"
 
-#define NAME        bool
+#define NAME        truth
 #define TYPE        uint8_t
 #define TO_REAL(x)  (x)
 #define TO_WHOLE(x) (x)
@@ -92,25 +92,32 @@ static int64_t whole_of(double v, double low, double high)
 typedef void load_fn(void *dst, const void *src, int64_t stride, int64_t n);
 typedef void store_fn(void *dst, int64_t stride, const void *src, int64_t n);
 
-#define ROW_OF(way, type)                                                                  \
-    {                                                                                      \
-        way##_f32_##type, way##_f64_##type, way##_i64_##type                               \
-    }
+/* clang-format off */
+#define ROW_OF(way, type) {way##_f32_##type, way##_f64_##type, way##_i64_##type}
 
 static load_fn *const loads[IG_DTYPE_COUNT][IG_COMPUTE_COUNT] = {
-    [IG_DTYPE_F32] = ROW_OF(load, f32), [IG_DTYPE_F64] = ROW_OF(load, f64),
-    [IG_DTYPE_F16] = ROW_OF(load, f16), [IG_DTYPE_BF16] = ROW_OF(load, bf16),
-    [IG_DTYPE_I8] = ROW_OF(load, i8),   [IG_DTYPE_U8] = ROW_OF(load, u8),
-    [IG_DTYPE_I32] = ROW_OF(load, i32), [IG_DTYPE_I64] = ROW_OF(load, i64),
-    [IG_DTYPE_BOOL] = ROW_OF(load, bool),
+    [IG_DTYPE_F32] = ROW_OF(load, f32),
+    [IG_DTYPE_F64] = ROW_OF(load, f64),
+    [IG_DTYPE_F16] = ROW_OF(load, f16),
+    [IG_DTYPE_BF16] = ROW_OF(load, bf16),
+    [IG_DTYPE_I8] = ROW_OF(load, i8),
+    [IG_DTYPE_U8] = ROW_OF(load, u8),
+    [IG_DTYPE_I32] = ROW_OF(load, i32),
+    [IG_DTYPE_I64] = ROW_OF(load, i64),
+    [IG_DTYPE_BOOL] = ROW_OF(load, truth),
 };
 static store_fn *const stores[IG_DTYPE_COUNT][IG_COMPUTE_COUNT] = {
-    [IG_DTYPE_F32] = ROW_OF(store, f32), [IG_DTYPE_F64] = ROW_OF(store, f64),
-    [IG_DTYPE_F16] = ROW_OF(store, f16), [IG_DTYPE_BF16] = ROW_OF(store, bf16),
-    [IG_DTYPE_I8] = ROW_OF(store, i8),   [IG_DTYPE_U8] = ROW_OF(store, u8),
-    [IG_DTYPE_I32] = ROW_OF(store, i32), [IG_DTYPE_I64] = ROW_OF(store, i64),
-    [IG_DTYPE_BOOL] = ROW_OF(store, bool),
+    [IG_DTYPE_F32] = ROW_OF(store, f32),
+    [IG_DTYPE_F64] = ROW_OF(store, f64),
+    [IG_DTYPE_F16] = ROW_OF(store, f16),
+    [IG_DTYPE_BF16] = ROW_OF(store, bf16),
+    [IG_DTYPE_I8] = ROW_OF(store, i8),
+    [IG_DTYPE_U8] = ROW_OF(store, u8),
+    [IG_DTYPE_I32] = ROW_OF(store, i32),
+    [IG_DTYPE_I64] = ROW_OF(store, i64),
+    [IG_DTYPE_BOOL] = ROW_OF(store, truth),
 };
+/* clang-format on */
 
 void ig__load(void *dst, ig__compute to, const void *src, ig_dtype from, int64_t stride,
               int64_t n)

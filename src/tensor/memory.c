@@ -197,10 +197,8 @@ static void split(ig__memory *m, block *b, size_t bytes)
     if (b->bytes < bytes + HEADER + IG_SMALL_BYTES)
         return;
     block *rest = (block *)(void *)((char *)payload(b) + bytes);
-    *rest = (block){.before = b,
-                    .of = b->of,
-                    .bytes = b->bytes - bytes - HEADER,
-                    .last = b->last};
+    *rest = (block){
+        .before = b, .of = b->of, .bytes = b->bytes - bytes - HEADER, .last = b->last};
     block *next = behind(b);
     if (next)
         next->before = rest;
@@ -306,8 +304,8 @@ static void give_large(ig__memory *m, void *p)
 
 void *ig__memory_take(ig__memory *m, size_t bytes)
 {
-    void *p =
-        bytes <= IG_SMALL_BYTES ? ig__small_take(m, bytes ? bytes : 1) : take_large(m, bytes);
+    void *p = bytes <= IG_SMALL_BYTES ? ig__small_take(m, bytes ? bytes : 1)
+                                      : take_large(m, bytes);
     if (p && m->poison)
         memset(p, 0xff, bytes); /* NaN in every float type */
     return p;

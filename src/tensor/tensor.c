@@ -76,7 +76,8 @@ void *ig__fail_tensor_memory(ig_context *ctx, const char *op, size_t bytes)
     for (int k = 0; k < TOP; k++)
         for (int i = 0; i < n_ops; i++)
             if (by_op[i].bytes > top[k].bytes && (!k || by_op[i].bytes < top[k - 1].bytes))
-                top[k].op = by_op[i].op, top[k].bytes = by_op[i].bytes, top[k].n = by_op[i].n;
+                top[k].op = by_op[i].op, top[k].bytes = by_op[i].bytes,
+                top[k].n = by_op[i].n;
     char where[160] = "";
     size_t at = 0;
     for (int k = 0; k < TOP && top[k].op && at < sizeof where; k++)
@@ -84,12 +85,13 @@ void *ig__fail_tensor_memory(ig_context *ctx, const char *op, size_t bytes)
                                k ? ", " : "; most by ", top[k].op,
                                (double)top[k].bytes / 1e6, (long long)top[k].n);
     const ig__memory *m = &ctx->memory;
-    return ig__fail_on(ctx, IG_ERR_MEMORY,
-                       "%s: out of memory: wants %.3f MB; live %.1f MB, reserved %.1f MB%s%.0f%s%s",
-                       op, (double)bytes / 1e6, (double)m->live / 1e6,
-                       (double)m->reserved / 1e6, m->budget ? " of a budget of " : " (",
-                       m->budget ? (double)m->budget / 1e6 : (double)m->n_reserves,
-                       m->budget ? " MB" : " blocks)", where);
+    return ig__fail_on(
+        ctx, IG_ERR_MEMORY,
+        "%s: out of memory: wants %.3f MB; live %.1f MB, reserved %.1f MB%s%.0f%s%s", op,
+        (double)bytes / 1e6, (double)m->live / 1e6, (double)m->reserved / 1e6,
+        m->budget ? " of a budget of " : " (",
+        m->budget ? (double)m->budget / 1e6 : (double)m->n_reserves,
+        m->budget ? " MB" : " blocks)", where);
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------- */
@@ -170,7 +172,8 @@ ig_tensor *ig__tensor_make(ig_context *ctx, const ig__type *type, const char *op
     return x;
 }
 
-static ig_tensor *share(ig_tensor *x, const ig__type *type, const int64_t *strides, char *data)
+static ig_tensor *share(ig_tensor *x, const ig__type *type, const int64_t *strides,
+                        char *data)
 {
     ig_context *ctx = x->ctx;
     ig_tensor *y = make_struct(ctx);
@@ -248,6 +251,15 @@ ig_tensor *ig__unscope(ig_tensor *x)
         leave_scope(x);
     else if (x)
         ig__retain(x);
+    return x;
+}
+
+ig_tensor *ig__scope_take(ig_tensor *x)
+{
+    if (x->scope)
+        ig__release(x); /* it belongs to a scope already */
+    else
+        enter_scope(x, x->ctx->scope);
     return x;
 }
 
@@ -480,8 +492,9 @@ ig_status ig_tensor_write(ig_tensor *x, const void *data, size_t n_bytes, ig_err
         return ig__fail(err, IG_ERR_ARGUMENT, "tensor_write: the tensor is NULL");
     IG_TRY(check_bytes(x, "tensor_write", n_bytes, err));
     if (x->ctx->capture)
-        return ig__fail(err, IG_ERR_ARGUMENT,
-                        "tensor_write: a capture records operators, not bytes of the caller");
+        return ig__fail(
+            err, IG_ERR_ARGUMENT,
+            "tensor_write: a capture records operators, not bytes of the caller");
     if (x->contiguous) {
         if (n_bytes)
             memcpy(x->data, data, n_bytes);

@@ -27,7 +27,7 @@ typedef struct ig__storage {
     size_t bytes;
     int32_t refs;
     uint32_t version;
-    const char *made_by; /* the operator's name; static storage */
+    const char *made_by;               /* the operator's name; static storage */
     struct ig__storage *next, *before; /* of the context's list, when not in_line */
     bool in_line;                      /* data is `own` */
     _Alignas(16) char own[IG_INLINE_BYTES];
@@ -58,11 +58,12 @@ struct ig_tensor {
     bool contiguous;
     bool wants_grad; /* a leaf that asks for its gradient, or made of such */
     int8_t i_out;    /* which output of node */
-    uint32_t epoch;  /* see VERSIONS: a base counts its histories, a view remembers the base's */
+    uint32_t
+        epoch; /* see VERSIONS: a base counts its histories, a view remembers the base's */
     ig__history *node; /* NULL: a leaf */
     ig_tensor *grad;   /* of a leaf; NULL: none yet */
     ig_tensor *base;   /* of a view, counted; NULL: this owns its bytes */
-    ig__hook *hooks; /* of a leaf; those of a result belong to its node */
+    ig__hook *hooks;   /* of a leaf; those of a result belong to its node */
     ig__type type;
     int64_t strides[IG_MAX_DIMS]; /* in elements; may be 0 or negative */
 };
@@ -91,6 +92,8 @@ void ig__release(ig_tensor *x); /* may be NULL */
 void ig__history_release(ig_context *ctx, ig__history *node);
 /* Out of its scope; the scope's count is now the caller's. */
 ig_tensor *ig__unscope(ig_tensor *x);
+/* A count of the caller's becomes the current scope's; returns x. */
+ig_tensor *ig__scope_take(ig_tensor *x);
 
 /* Fail on the context; returns NULL, so that an expression says return ig__fail_on(...). */
 #define ig__fail_on(ctx, status, ...)                                                      \

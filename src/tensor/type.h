@@ -51,9 +51,9 @@ static inline bool ig__is_constant(ig__dim d)
 }
 
 typedef enum ig__layout {
-    IG_LAYOUT_ROWS,     /* elements of dtype: dims[0] rows, the rest contiguous in a graph that
+    IG_LAYOUT_ROWS, /* elements of dtype: dims[0] rows, the rest contiguous in a graph that
                          * serves; with strides in a tensor */
-    IG_LAYOUT_ACTS,     /* dims [rows, K]: activation tiles of format `acts` (kernel.h) */
+    IG_LAYOUT_ACTS, /* dims [rows, K]: activation tiles of format `acts` (kernel.h) */
     IG_LAYOUT_GROUPS,   /* dims [N, K]: a matrix packed in groups of 16 rows (kernel.h) */
     IG_LAYOUT_PARTIALS, /* dims [rows, H, W]: what `attend` leaves for `attend_join` */
     IG_LAYOUT_STATE     /* no bytes: an order of effects */
@@ -82,7 +82,8 @@ bool ig__dims_same(const ig__type *a, const ig__type *b);
 
 static inline bool ig__is_float(ig_dtype t)
 {
-    return t == IG_DTYPE_F32 || t == IG_DTYPE_F64 || t == IG_DTYPE_F16 || t == IG_DTYPE_BF16;
+    return t == IG_DTYPE_F32 || t == IG_DTYPE_F64 || t == IG_DTYPE_F16 ||
+           t == IG_DTYPE_BF16;
 }
 static inline bool ig__is_int(ig_dtype t)
 {
