@@ -49,7 +49,7 @@ HOSTILE = """<script>window.broken = 1</script> <img src=x onerror="window.broke
 &lt;script&gt;window.broken = 14&lt;/script&gt; <style>* { display: none }</style> <base href="//evil">
 
 """ + ">" * 3000 + " deep\n\n" + "- " * 500 + "x\n\n" + "*" * 4000 + "a" + "[" * 4000 + "](" * 2000 + "\n\n" \
-    + "`" * 99 + "``" * 500 + "\n\n" + "**a *b " * 2000 + "\n\n" + "*a **b " * 100 + "c" + "** d* e" * 100 + "\n\n" + "1. " * 400 + "\n\nend of it\n\n```\nunclosed <b>"
+    + "x " + "`" * 99 + " ``" * 500 + "\n\n" + "**a *b " * 2000 + "\n\n" + "*a **b " * 100 + "c" + "** d* e" * 100 + "\n\n" + "1. " * 400 + "\n\nend of it\n\n```\nunclosed <b>"
 
 MARKDOWN = """## A ladder of speeds
 
