@@ -33,7 +33,7 @@ typedef struct ig__sample {
     bool decodes;                      /* one row, of an answer as it is written */
 
     /* from its first start to its end, preempted or not */
-    bool begun, preempted, finished; /* preempted: at least once */
+    bool begun, preempted; /* preempted: at least once */
     ig_sampler *sampler;
     ig__answer answer;
     int32_t *generated; /* [cap] as many as it can ever draw */

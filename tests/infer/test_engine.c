@@ -21,7 +21,8 @@ static void mixed(ig_request_opts *opts)
 {
     static const int64_t prompts[N_MIXED] = {1,  15,  16,  17, 31, 33,
                                              64, 100, 257, 3,  48, 130};
-    static const int64_t lengths[N_MIXED] = {140, 1, 97, 133, 9, 160, 0, 120, 30, 150, 16, 5};
+    static const int64_t lengths[N_MIXED] = {140, 1,   97, 133, 9,  160,
+                                             0,   120, 30, 150, 16, 5};
     static const char *const stop[] = {"t7t", "t1"};
     for (int i = 0; i < N_MIXED; i++) {
         ig_request_opts o = ig_request_defaults();
