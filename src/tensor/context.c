@@ -3,6 +3,7 @@
 
 #include "base/cores.h"
 #include "base/error.h"
+#include "tensor/tensor.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,6 +63,13 @@ ig_status ig_context_create(ig_context **ctx_out, const ig_context_opts *opts,
         return ig__fail(err, IG_ERR_MEMORY, "context: cannot start %d threads", n_threads);
     }
     ig__team_run(ctx->team, init_thread, (void *)(uintptr_t)kernels);
+    ig__memory_init(&ctx->memory, &ctx->allocator, opts->tensor_budget, opts->poison);
+    ctx->root = ctx->scope = ig__alloc_zero(&a, sizeof *ctx->root);
+    if (!ctx->root) {
+        ig_context_destroy(ctx);
+        return ig__fail_memory(err, "context", sizeof *ctx->root);
+    }
+    ctx->root->ctx = ctx;
     *ctx_out = ctx;
     return IG_OK;
 }
@@ -98,11 +106,44 @@ void ig__log(const ig_context *ctx, ig_log_level level, const char *fmt, ...)
     ctx->log(ctx->log_user, level, line);
 }
 
+ig_status ig_context_status(const ig_context *ctx)
+{
+    return ctx->error.status;
+}
+
+const char *ig_context_message(const ig_context *ctx)
+{
+    return ctx->error.status == IG_OK ? "" : ctx->error.message;
+}
+
+void ig_context_clear(ig_context *ctx)
+{
+    ctx->error.status = IG_OK;
+}
+
+ig_memory_stats ig_context_memory(const ig_context *ctx)
+{
+    return ig__memory_stats(&ctx->memory);
+}
+
+void ig_context_reset_peak(ig_context *ctx)
+{
+    ctx->memory.peak_live = ctx->memory.live;
+    ctx->memory.peak_reserved = ctx->memory.reserved;
+}
+
 void ig_context_destroy(ig_context *ctx)
 {
     if (!ctx)
         return;
+    while (ctx->scope && ctx->scope != ctx->root)
+        ig_scope_end(ctx->scope);
+    while (ctx->root && ctx->root->first)
+        ig__release(ig__unscope(ctx->root->first));
+    ig__memory_fini(&ctx->memory);
     ig__team_destroy(ctx->team);
     const ig_allocator a = ctx->allocator;
+    ig__free(&a, ctx->scratch);
+    ig__free(&a, ctx->root);
     ig__free(&a, ctx);
 }
