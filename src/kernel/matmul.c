@@ -157,7 +157,8 @@ ig__mm_plan ig__mm_plan_make(const ig__kernels *kernels, const ig__mm_problem *p
     plan.span = round_up(ceil_div(p->k, plan.n_spans), plan.kernel->k_step);
     plan.is_staged = p->c.type != sum_type || (p->c.col != 1 && p->n > 1);
     const bool reads = plan.kernel->reads_source;
-    plan.is_source = reads && p->b.type == type && (p->b.col == 1 || p->n == 1);
+    plan.is_fetched = p->b.type == type && (p->b.col == 1 || p->n == 1);
+    plan.is_source = reads && plan.is_fetched;
     plan.is_direct = reads && p->a.type == type && p->n <= DIRECT_PANELS * plan.kernel->nr;
     choose_pieces(&plan, n_threads);
     size_scratch(&plan);
@@ -268,10 +269,10 @@ static void run_span(const piece *w, int64_t i_span)
         const bool is_last = column + nr >= end;
         x.n = min_i64(nr, end - column);
         set_epilogue(&x, w, i_span, column);
+        x.b_next = is_last || !plan->is_fetched ? NULL : at(b, &p->b, 0, nr);
+        x.n_next = min_i64(nr, end - column - nr);
         if (plan->is_source) {
             x.b = is_packed ? NULL : b;
-            x.b_next = is_last ? NULL : at(b, &p->b, 0, nr);
-            x.n_next = min_i64(nr, end - column - nr);
             x.packed_next = is_ahead && !is_last ? packed_next : NULL;
         } else {
             plan->kernel->pack_b[p->b.type](x.packed, b, p->b.col, p->b.row, x.n, x.k);

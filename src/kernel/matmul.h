@@ -56,6 +56,7 @@ typedef struct ig__mm_plan {
     bool is_swapped;        /* bias goes along M */
     bool is_direct;         /* A is read where it lies */
     bool is_source;         /* B is read where it lies, packed on the way */
+    bool is_fetched;        /* rows of B are lines, worth asking for ahead */
     bool is_held;           /* the whole of A's rows is packed, to serve many pieces */
     bool is_staged; /* sums pass through scratch, since C's type or strides ask for it */
     const ig__mm_kernel *kernel;
