@@ -144,10 +144,12 @@ ig__mm_plan ig__mm_plan_make(const ig__kernels *kernels, const ig__mm_problem *p
     ig__mm_problem *p = &plan.problem;
     const ig__mm_type type = compute_type(kernels, p);
     const ig__mm_type sum_type = type == IG__MM_F64 ? IG__MM_F64 : IG__MM_F32;
+    if (p->alpha == 0.0)
+        p->k = 0;
     if (p->m <= 0 || p->n <= 0 || p->n_batch[0] <= 0 || p->n_batch[1] <= 0)
         return plan;
     if (p->c.row == 1 && p->c.col != 1) {
-        *p = swapped(problem);
+        *p = swapped(p);
         plan.is_swapped = true;
     }
     if (!plan.is_swapped)

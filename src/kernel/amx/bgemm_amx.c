@@ -277,7 +277,7 @@ static void panel(const ig__mm_panel *p)
 static const ig__mm_kernel bf16 = {
     .mr = BLOCK,
     .nr = BLOCK,
-    .span = 1024,
+    .span = 512,
     .k_step = CHUNK,
     .row_step = ROWS,
     .value_bytes = sizeof(uint16_t),
