@@ -12,7 +12,7 @@
  * first slice that reads it. A block is of a size that stays in the second-level cache
  * over a span, a panel of B in the first.
  *
- * C is written row by row. Where its columns lie side by side instead, C^T = B^T A^T is
+ * C is written row by row. Where its columns lie side by side instead, or there is but one, C^T = B^T A^T is
  * computed: the same products in the same order.
  */
 #include "kernel/matmul.h"
@@ -148,7 +148,7 @@ ig__mm_plan ig__mm_plan_make(const ig__kernels *kernels, const ig__mm_problem *p
         p->k = 0;
     if (p->m <= 0 || p->n <= 0 || p->n_batch[0] <= 0 || p->n_batch[1] <= 0)
         return plan;
-    if (p->c.row == 1 && p->c.col != 1) {
+    if (p->c.row == 1 && (p->c.col != 1 || p->n == 1)) {
         *p = swapped(p);
         plan.is_swapped = true;
     }
