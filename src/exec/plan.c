@@ -232,8 +232,9 @@ static void walk(void *arg, int i_thread, int n_threads)
     for (int32_t i = 0; i < plan->n_steps; i++) {
         const ig__step *step = &plan->steps[i];
         if (step->barrier[plan->mode]) {
-            if (i_thread == 0)
-                plan->stop[barrier] = plan->cancelled && *plan->cancelled;
+            if (i_thread == 0) /* relaxed: the flag publishes nothing but itself */
+                plan->stop[barrier] =
+                    plan->cancelled && __atomic_load_n(plan->cancelled, __ATOMIC_RELAXED);
             ig__team_barrier(plan->ctx->team);
             if (plan->stop[barrier])
                 return;
