@@ -258,7 +258,7 @@ static void run_once(ig__plan *plan)
     plan->stop[0] = plan->stop[1] = false;
     plan->failed = -1;
     prepare_share(plan, 0, 0);
-    ig__team_run(plan->ctx->team, walk, plan);
+    ig__team_share(plan->ctx->team, walk, plan);
 }
 
 static ig_status find_bad_step(ig__plan *plan, ig_error *err)
