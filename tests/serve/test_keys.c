@@ -31,7 +31,8 @@ static void lines(void **state)
     ig_allocator a = ig__allocator_default();
     ig__keys keys;
     ig_error err;
-    write_file("# comment\n\nalpha\r\nbeta \t\n\ngamma", 30);
+    static const char text[] = "# comment\n\nalpha\r\nbeta \t\n\ngamma";
+    write_file(text, sizeof text - 1);
     assert_int_equal(ig__keys_read(&keys, &a, path, &err), IG_OK);
     assert_int_equal(keys.n, 3);
     assert_true(holds(&keys, "alpha") && holds(&keys, "beta") && holds(&keys, "gamma"));
