@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const args_verb *const verbs[] = {&verb_run,      &verb_chat,       &verb_bench,
-                                         &verb_tokenize, &verb_detokenize, &verb_perplexity,
-                                         &verb_info};
+static const args_verb *const verbs[] = {&verb_run,        &verb_chat,     &verb_serve,
+                                         &verb_bench,      &verb_tokenize, &verb_detokenize,
+                                         &verb_perplexity, &verb_info};
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
 static void help_all(report *out)

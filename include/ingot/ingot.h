@@ -14,6 +14,8 @@
 #include "ingot/runner.h"
 #include "ingot/sampler.h"
 #include "ingot/generate.h"
+#include "ingot/engine.h"
 #include "ingot/machine.h"
+#include "ingot/serve.h"
 
 #endif

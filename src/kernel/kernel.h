@@ -196,7 +196,9 @@ typedef struct ig__mm_panel {
         b; /* NULL: `packed` is packed; else row k at k * b_row, columns side by side, to be
                            packed on the way */
     int64_t b_row;
-    const void *b_next; /* what will be b next, to be fetched ahead; NULL: nothing */
+    const void *b_next; /* what b is next, to be fetched ahead; NULL: nothing */
+    int64_t n_next;     /* its columns */
+    void *packed_next;  /* where to pack it meanwhile; NULL: nowhere */
     void *packed;       /* [k][NR] */
     void *c;            /* [m][n] f32 (f64), row i at i * c_row */
     const void *c0;     /* the same; not read when beta is 0 */

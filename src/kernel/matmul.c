@@ -23,6 +23,7 @@ enum {
     BLOCK_ROWS = 512,      /* most rows of a block */
     PIECES_A_THREAD = 4,   /* so that a thread that comes late is helped */
     PIECE_FLOPS = 1 << 20, /* less is not worth handing out */
+    AHEAD_SLICES = 4,      /* B's next panel is packed between so many slices of A */
     DIRECT_PANELS = 2,     /* A is packed if more panels read it */
     ROOM = 64              /* bytes behind a packed block */
 };
@@ -133,7 +134,7 @@ static void size_scratch(ig__mm_plan *plan)
     size_t a_bytes = plan->is_direct ? 0 : span_bytes;
     if (plan->is_held)
         a_bytes *= (size_t)plan->n_spans;
-    plan->scratch_bytes = plan->panel_bytes + plan->stage_bytes + a_bytes;
+    plan->scratch_bytes = 2 * plan->panel_bytes + plan->stage_bytes + a_bytes;
 }
 
 ig__mm_plan ig__mm_plan_make(const ig__kernels *kernels, const ig__mm_problem *problem,
@@ -258,17 +259,29 @@ static void run_span(const piece *w, int64_t i_span)
         x.a = packed_span(w, i_span);
     }
     const int64_t end = w->column + w->n;
+    const bool is_ahead =
+        plan->is_source && ig__mm_slices(w->m, plan->kernel->mr) >= AHEAD_SLICES;
+    char *packed_next = w->packed_b + plan->panel_bytes;
+    bool is_packed = false;
     for (int64_t column = w->column; column < end; column += nr) {
         const void *b = at(w->b, &p->b, k, column);
+        const bool is_last = column + nr >= end;
         x.n = min_i64(nr, end - column);
         set_epilogue(&x, w, i_span, column);
         if (plan->is_source) {
-            x.b = b;
-            x.b_next = column + nr < end ? at(b, &p->b, 0, nr) : NULL;
+            x.b = is_packed ? NULL : b;
+            x.b_next = is_last ? NULL : at(b, &p->b, 0, nr);
+            x.n_next = min_i64(nr, end - column - nr);
+            x.packed_next = is_ahead && !is_last ? packed_next : NULL;
         } else {
-            plan->kernel->pack_b[p->b.type](w->packed_b, b, p->b.col, p->b.row, x.n, x.k);
+            plan->kernel->pack_b[p->b.type](x.packed, b, p->b.col, p->b.row, x.n, x.k);
         }
         plan->kernel->panel(&x);
+        is_packed = x.packed_next != NULL;
+        if (is_packed) {
+            packed_next = x.packed;
+            x.packed = x.packed_next;
+        }
     }
 }
 
@@ -340,8 +353,8 @@ static void run_piece(ig__mm_walk *walk, int64_t i_piece)
         .c = (char *)d->c + c_offset,
         .bias = d->bias,
         .packed_b = walk->scratch,
-        .stage = walk->scratch + plan->panel_bytes,
-        .packed_a = walk->scratch + plan->panel_bytes + plan->stage_bytes,
+        .stage = walk->scratch + 2 * plan->panel_bytes,
+        .packed_a = walk->scratch + 2 * plan->panel_bytes + plan->stage_bytes,
         .row = p->m * block / plan->n_blocks,
         .column = panels * i_column / plan->n_columns * plan->kernel->nr,
     };

@@ -1,6 +1,7 @@
 /* Making a context: allocator, kernels for this CPU, team of threads. */
 #include "tensor/context.h"
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "tensor/tensor.h"
 
@@ -22,7 +23,9 @@ static ig_status choose_threads(int *n_out, ig_context *ctx, int wanted, ig_erro
                         "context: n_threads is %d, allowed is 0 to %d", wanted,
                         IG_SHARE_MAX_THREADS);
     const int allowed = ig__cores_allowed(ctx->threads_reason, sizeof ctx->threads_reason);
-    *n_out = wanted ? wanted : allowed;
+    *n_out = wanted                           ? wanted
+             : allowed < IG_SHARE_MAX_THREADS ? allowed
+                                              : IG_SHARE_MAX_THREADS;
     if (wanted)
         snprintf(ctx->threads_reason, sizeof ctx->threads_reason, "asked for");
     return IG_OK;

@@ -34,6 +34,7 @@ IG_MM_INLINE __m256i mask_of(int64_t n)
 #define V_MASK(n)             mask_of(n)
 #define V_PREFETCH(p)         _mm_prefetch(p, _MM_HINT_T0)
 #define V_PREFETCH_FAR(p)     _mm_prefetch(p, _MM_HINT_T1)
+#define V_PREFETCH_WRITE(p)   __builtin_prefetch(p, 1)
 #include "kernel/matmul_body.inc"
 
 static void pack_a_f32(void *to, const void *from, int64_t row, int64_t step, int64_t m,

@@ -24,12 +24,13 @@
 #define V_MASK(n)             ig__mm_mask16(n)
 #define V_PREFETCH(p)         _mm_prefetch(p, _MM_HINT_T0)
 #define V_PREFETCH_FAR(p)     _mm_prefetch(p, _MM_HINT_T1)
+#define V_PREFETCH_WRITE(p)   __builtin_prefetch(p, 1)
 #include "kernel/matmul_body.inc"
 
 const ig__mm_kernel ig__sgemm_avx512 = {
     .mr = MR,
     .nr = NR,
-    .span = 256,
+    .span = 384,
     .k_step = 1,
     .row_step = 1,
     .value_bytes = sizeof(float),
