@@ -205,6 +205,7 @@ static bool infer(const call *c, ig__type *types)
 static void set_eval(ig__eval *e, const call *c, ig_tensor *const *out)
 {
     e->k = c->ctx->kernels;
+    e->t = c->ctx->train;
     e->attrs = c->attrs;
     e->n_in = c->n_in;
     e->n_out = c->n_out;
