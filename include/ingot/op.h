@@ -143,6 +143,42 @@ IG_API ig_tensor *ig_logsumexp(ig_tensor *x, int dim, bool keep);
 /* The sum to a shape that broadcasts to x's. */
 IG_API ig_tensor *ig_sum_to(ig_tensor *x, int n_dims, const int64_t *dims);
 
+/* ---- along a dimension ------------------------------------------------------------------------------ */
+
+IG_API ig_tensor *ig_cumsum(ig_tensor *x, int dim);
+IG_API ig_tensor *ig_cumprod(ig_tensor *x, int dim);
+/* i64; the first of those that tie; a NaN is the largest and the smallest. No gradient. */
+IG_API ig_tensor *ig_argmax(ig_tensor *x, int dim, bool keep);
+IG_API ig_tensor *ig_argmin(ig_tensor *x, int dim, bool keep);
+/* Stable; NaN counts as the largest. places_out (i64) may be NULL. */
+IG_API ig_tensor *ig_sort(ig_tensor *x, int dim, bool descending, ig_tensor **places_out);
+/* The k largest, in order. */
+IG_API ig_tensor *ig_topk(ig_tensor *x, int dim, int64_t k, ig_tensor **places_out);
+
+/* ---- by index ------------------------------------------------------------------------------------------ *
+ * Indices are i64 or i32; negative ones count from the end; one out of range is an error with its place and
+ * value. What is added to one place is added in the order of the indices. */
+
+/* y[i][j] = x[ids[i][j]][j] for dim 0, and so on. */
+IG_API ig_tensor *ig_gather(ig_tensor *x, int dim, ig_tensor *ids);
+/* x with y added: x[ids[i][j]][j] += y[i][j] for dim 0, and so on. */
+IG_API ig_tensor *ig_scatter_add(ig_tensor *x, int dim, ig_tensor *ids, ig_tensor *y);
+/* Slices of x; the dimensions of ids stand in place of dim. */
+IG_API ig_tensor *ig_index_select(ig_tensor *x, int dim, ig_tensor *ids);
+IG_API ig_tensor *ig_index_add(ig_tensor *x, int dim, ig_tensor *ids, ig_tensor *y);
+/* table [V,D]: ids [..] -> [..,D] */
+IG_API ig_tensor *ig_embedding(ig_tensor *ids, ig_tensor *table);
+
+/* ---- joining --------------------------------------------------------------------------------------------- */
+
+IG_API ig_tensor *ig_cat(ig_tensor *const *x, int n, int dim);
+IG_API ig_tensor *ig_stack(ig_tensor *const *x, int n,
+                           int dim); /* a new dimension; n <= 64 */
+IG_API ig_tensor *ig_pad(ig_tensor *x, int dim, int64_t before, int64_t after,
+                         double value);
+/* Elements move up by shift, those that fall off come in again. */
+IG_API ig_tensor *ig_roll(ig_tensor *x, int dim, int64_t shift);
+
 /* ---- products ------------------------------------------------------------------------------------- */
 
 /* [..,M,K] and [..,K,N] -> [..,M,N]; leading dimensions broadcast. A vector is a row on the left, a
