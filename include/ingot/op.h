@@ -33,6 +33,29 @@ IG_API ig_tensor *ig_full(ig_context *ctx, ig_dtype dtype, int n_dims, const int
                           double value);
 IG_API ig_tensor *ig_full_like(ig_tensor *x, double value);
 
+/* start, start + step, .. */
+IG_API ig_tensor *ig_arange(ig_context *ctx, ig_dtype dtype, double start, double step,
+                            int64_t n);
+/* 1 at the index, 0 elsewhere: ids [..] -> [..,n] */
+IG_API ig_tensor *ig_one_hot(ig_tensor *ids, int64_t n, ig_dtype dtype);
+
+/* ---- random ----------------------------------------------------------------------------------- *
+ * Values depend on the seed, on how many random calls came before, and on the element's place: not on
+ * threads. A context starts with seed 0. */
+
+IG_API void ig_seed(ig_context *ctx, uint64_t seed);
+IG_API ig_tensor *ig_uniform(ig_context *ctx, ig_dtype dtype, int n_dims,
+                             const int64_t *dims, double low,
+                             double high); /* [low, high) */
+IG_API ig_tensor *ig_normal(ig_context *ctx, ig_dtype dtype, int n_dims,
+                            const int64_t *dims, double mean, double deviation);
+/* 1 with probability p, else 0 */
+IG_API ig_tensor *ig_bernoulli(ig_context *ctx, ig_dtype dtype, int n_dims,
+                               const int64_t *dims, double p);
+IG_API ig_tensor *ig_permutation(ig_context *ctx, int64_t n); /* of 0 .. n-1, i64 */
+/* Each element 0 with probability p, else divided by 1 - p. */
+IG_API ig_tensor *ig_dropout(ig_tensor *x, double p);
+
 /* ---- elementwise: two operands -------------------------------------------------------------- */
 
 IG_API ig_tensor *ig_add(ig_tensor *x, ig_tensor *y);
@@ -140,6 +163,8 @@ IG_API ig_tensor *ig_min(ig_tensor *x, int n, const int *dims, bool keep);
 /* Squared deviations from the mean over (count - correction); NaN where that is not positive. */
 IG_API ig_tensor *ig_var(ig_tensor *x, int n, const int *dims, bool keep, int correction);
 IG_API ig_tensor *ig_logsumexp(ig_tensor *x, int dim, bool keep);
+/* The root of the sum of squares; gradient 0 at 0. */
+IG_API ig_tensor *ig_norm(ig_tensor *x, int n, const int *dims, bool keep);
 /* The sum to a shape that broadcasts to x's. */
 IG_API ig_tensor *ig_sum_to(ig_tensor *x, int n_dims, const int64_t *dims);
 
@@ -187,6 +212,15 @@ IG_API ig_tensor *ig_matmul(ig_tensor *x, ig_tensor *y);
 /* x [..,K], w [N,K], bias [N] or NULL -> [..,N] */
 IG_API ig_tensor *ig_linear(ig_tensor *x, ig_tensor *w, ig_tensor *bias);
 
+/* "ab,bc->ac": letters a to z, at most 8 operands; what the result lacks is summed. */
+IG_API ig_tensor *ig_einsum(const char *equation, ig_tensor *const *x, int n);
+/* Matrices with 0 above (below) a diagonal: 0 the main one, 1 the one above. */
+IG_API ig_tensor *ig_tril(ig_tensor *x, int64_t diagonal);
+IG_API ig_tensor *ig_triu(ig_tensor *x, int64_t diagonal);
+/* The last n dimensions to sizes[n]: the nearest element, or linearly between centres. */
+IG_API ig_tensor *ig_interpolate(ig_tensor *x, int n, const int64_t *sizes, bool linear);
+IG_API ig_tensor *ig_swiglu(ig_tensor *gate, ig_tensor *x); /* silu(gate) x */
+
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
 /* Along a dimension; a row of -inf alone gives zeros. */
@@ -205,6 +239,12 @@ typedef struct ig_cross_entropy_opts {
  * outside 0 .. V-1 that is not ignored is an error with its place and value. opts may be NULL. */
 IG_API ig_tensor *ig_cross_entropy(ig_tensor *logits, ig_tensor *targets,
                                    const ig_cross_entropy_opts *opts);
+/* means over all elements */
+IG_API ig_tensor *ig_mse(ig_tensor *x, ig_tensor *y);
+IG_API ig_tensor *ig_l1(ig_tensor *x, ig_tensor *y);
+IG_API ig_tensor *ig_huber(ig_tensor *x, ig_tensor *y, double delta);
+IG_API ig_tensor *ig_bce_with_logits(ig_tensor *x, ig_tensor *y); /* y in 0 .. 1 */
+IG_API ig_tensor *ig_nll(ig_tensor *log_p, ig_tensor *targets);   /* [..,V], [..] */
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #include "op/index.h"
 #include "op/product.h"
 #include "op/op.h"
+#include "op/random.h"
 #include "op/rows.h"
 #include "op/view.h"
 
@@ -104,6 +105,9 @@ const ig__op *const ig__op_table[] = {
     &ig__op_argmax,
     &ig__op_argmin,
     &ig__op_sort,
+    &ig__op_random,
+    &ig__op_dropout,
+    &ig__op_dropout_grad,
     NULL,
 };
 

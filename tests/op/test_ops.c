@@ -85,8 +85,10 @@ static const struct {
     const char *name;
     binary_fn *f;
 } binary[] = {
-    {"add", ig_add},         {"sub", ig_sub},         {"mul", ig_mul}, {"div", ig_div},
-    {"maximum", ig_maximum}, {"minimum", ig_minimum}, {"pow", ig_pow},
+    {"add", ig_add},       {"sub", ig_sub},         {"mul", ig_mul},
+    {"div", ig_div},       {"maximum", ig_maximum}, {"minimum", ig_minimum},
+    {"pow", ig_pow},       {"mse", ig_mse},         {"bce_with_logits", ig_bce_with_logits},
+    {"swiglu", ig_swiglu},
 };
 static const struct {
     const char *name;
@@ -171,6 +173,10 @@ static ig_tensor *call_cross_entropy(const call *c)
     return ig_cross_entropy(c->in[0], c->in[1], &opts);
 }
 
+static ig_tensor *call_nll(const call *c)
+{
+    return ig_nll(ig_log_softmax(c->in[0], -1), c->in[1]); /* of logits */
+}
 static ig_tensor *call_cumsum(const call *c)
 {
     return ig_cumsum(c->in[0], (int)whole(c, "dim", 0));
@@ -217,6 +223,7 @@ static const struct {
     const char *name;
     call_fn *f;
 } others[] = {
+    {"nll", call_nll},
     {"cumsum", call_cumsum},
     {"cumprod", call_cumprod},
     {"cat", call_cat},
