@@ -12,7 +12,7 @@
  * first slice that reads it. A block is of a size that stays in the second-level cache
  * over a span, a panel of B in the first.
  *
- * C is written row by row. Where its columns lie side by side instead, C^T = B^T A^T is
+ * C is written row by row. Where its columns lie side by side instead, or there is but one, C^T = B^T A^T is
  * computed: the same products in the same order.
  */
 #include "kernel/matmul.h"
@@ -144,10 +144,12 @@ ig__mm_plan ig__mm_plan_make(const ig__kernels *kernels, const ig__mm_problem *p
     ig__mm_problem *p = &plan.problem;
     const ig__mm_type type = compute_type(kernels, p);
     const ig__mm_type sum_type = type == IG__MM_F64 ? IG__MM_F64 : IG__MM_F32;
+    if (p->alpha == 0.0)
+        p->k = 0;
     if (p->m <= 0 || p->n <= 0 || p->n_batch[0] <= 0 || p->n_batch[1] <= 0)
         return plan;
-    if (p->c.row == 1 && p->c.col != 1) {
-        *p = swapped(problem);
+    if (p->c.row == 1 && (p->c.col != 1 || p->n == 1)) {
+        *p = swapped(p);
         plan.is_swapped = true;
     }
     if (!plan.is_swapped)
@@ -157,7 +159,8 @@ ig__mm_plan ig__mm_plan_make(const ig__kernels *kernels, const ig__mm_problem *p
     plan.span = round_up(ceil_div(p->k, plan.n_spans), plan.kernel->k_step);
     plan.is_staged = p->c.type != sum_type || (p->c.col != 1 && p->n > 1);
     const bool reads = plan.kernel->reads_source;
-    plan.is_source = reads && p->b.type == type && (p->b.col == 1 || p->n == 1);
+    plan.is_fetched = p->b.type == type && (p->b.col == 1 || p->n == 1);
+    plan.is_source = reads && plan.is_fetched;
     plan.is_direct = reads && p->a.type == type && p->n <= DIRECT_PANELS * plan.kernel->nr;
     choose_pieces(&plan, n_threads);
     size_scratch(&plan);
@@ -268,10 +271,10 @@ static void run_span(const piece *w, int64_t i_span)
         const bool is_last = column + nr >= end;
         x.n = min_i64(nr, end - column);
         set_epilogue(&x, w, i_span, column);
+        x.b_next = is_last || !plan->is_fetched ? NULL : at(b, &p->b, 0, nr);
+        x.n_next = min_i64(nr, end - column - nr);
         if (plan->is_source) {
             x.b = is_packed ? NULL : b;
-            x.b_next = is_last ? NULL : at(b, &p->b, 0, nr);
-            x.n_next = min_i64(nr, end - column - nr);
             x.packed_next = is_ahead && !is_last ? packed_next : NULL;
         } else {
             plan->kernel->pack_b[p->b.type](x.packed, b, p->b.col, p->b.row, x.n, x.k);

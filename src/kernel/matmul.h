@@ -41,7 +41,7 @@ typedef struct ig__mm_problem {
     int64_t m, n, k;    /* any may be 0; with k = 0 the product counts as 0 */
     int64_t n_batch[2]; /* matrices: n_batch[0] * n_batch[1] */
     ig__mm_layout a, b, c;
-    double alpha, beta; /* with beta = 0 C0 is not read */
+    double alpha, beta; /* with alpha = 0 A and B are not read, with beta = 0 C0 is not */
 } ig__mm_problem;
 
 typedef struct ig__mm_data {
@@ -56,6 +56,7 @@ typedef struct ig__mm_plan {
     bool is_swapped;        /* bias goes along M */
     bool is_direct;         /* A is read where it lies */
     bool is_source;         /* B is read where it lies, packed on the way */
+    bool is_fetched;        /* rows of B are lines, worth asking for ahead */
     bool is_held;           /* the whole of A's rows is packed, to serve many pieces */
     bool is_staged; /* sums pass through scratch, since C's type or strides ask for it */
     const ig__mm_kernel *kernel;

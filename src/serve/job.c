@@ -493,6 +493,8 @@ static void take_event(ig__job *job, const event *e)
     const bool ends = e->finish == IG_FINISH_STOP || e->finish == IG_FINISH_LENGTH;
     if (job->stream && (!e->finished || ends))
         stream_piece(job, e->i_sample);
+    else
+        sample->n_told += notes_due(job, sample);
     if (sample->content.failed || sample->reasoning.failed || sample->notes.failed ||
         sample->ids.failed) {
         job->failed = true;

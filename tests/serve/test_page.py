@@ -159,10 +159,7 @@ def stops(page):
     page.reload()
     equal(page.answer(), kept)
     if page.server:
-        end = time.time() + PATIENCE
-        while page.server.running and time.time() < end:
-            time.sleep(0.02)
-        equal(page.server.running, 0)
+        page.server.at_rest()
 
 
 @any_server
@@ -270,6 +267,18 @@ def renames_deletes_exports(page):
         page.find("#import-file").send_keys(hostile)
     page.until("a word on it", "return /No conversation|no conversations/.test($('notice').textContent)")
     equal(page.js("return $('list').children.length"), 1)
+
+
+@case
+def deleting_ends_the_answer(page):
+    page.send("long 4000 slow")
+    page.until("a first piece", "return document.querySelector('.growing .text')?.innerText.length > 3")
+    page.click("#more")
+    page.press("Delete")
+    page.click("#ask-yes")
+    page.until("the empty page", "return !$('empty').hidden && lives.size === 0")
+    equal(page.js("return Object.keys(localStorage).filter((x) => x.startsWith('ingot.chat'))"), [])
+    page.server.at_rest()
 
 
 @case
