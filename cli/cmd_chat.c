@@ -11,6 +11,7 @@
 #include "terminal.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,6 +291,8 @@ static void converse(chat *c)
             drop_line(c);
             continue;
         }
+        if (got == INPUT_FAILED)
+            c->code = report_fail("chat: standard input: %s", strerror(errno));
         if (got != INPUT_LINE)
             break;
         const size_t n_name = command_name(line);
@@ -300,7 +303,7 @@ static void converse(chat *c)
             got = collect(c, &message, line);
             if (got == INPUT_INTERRUPTED)
                 drop_line(c);
-            else if (message.text && !is_blank(message.text))
+            else if (got != INPUT_FAILED && message.text && !is_blank(message.text))
                 say(c, message.text);
         }
         input_free(&message);

@@ -214,7 +214,7 @@ input_got terminal_line(char **line_out, terminal *t, const char *prompt)
     if (length && line[length - 1] == '\n')
         length--;
     *line_out = strndup(line, length);
-    return *line_out ? INPUT_LINE : INPUT_END;
+    return *line_out ? INPUT_LINE : INPUT_FAILED;
 }
 
 void terminal_close(terminal *t)

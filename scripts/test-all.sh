@@ -53,7 +53,7 @@ start_fuzzers() {
     fuzz_start=$(date +%s) pids=
     for target in $targets; do
         mkdir -p "build/corpus/$target"
-        nice -n 19 "build/fuzz/fuzz/fuzz_$target" "-max_total_time=${FUZZ_SECONDS:-3600}" \
+        nice -n 10 "build/fuzz/fuzz/fuzz_$target" "-max_total_time=${FUZZ_SECONDS:-3600}" \
             "-artifact_prefix=build/fuzz-$target-" "build/corpus/$target" \
             "fuzz/seeds/$target" </dev/null >"build/fuzz-$target.log" 2>&1 &
         pids="$pids $!"

@@ -98,12 +98,13 @@ static void bump(word *w)
 /* The barrier; returns the time slept. */
 static int64_t meet(ig__team *team)
 {
-    if (team->n_active == 1)
+    /* read before the arrival: behind the last one the caller may begin another run */
+    const uint32_t n = (uint32_t)team->n_active;
+    if (n == 1)
         return 0;
     const uint32_t phase = __atomic_load_n(&team->phase.value, __ATOMIC_RELAXED);
     /* acq_rel: the last arrival collects what all wrote and publishes it with the phase */
-    if (__atomic_add_fetch(&team->arrived, 1, __ATOMIC_ACQ_REL) ==
-        (uint32_t)team->n_active) {
+    if (__atomic_add_fetch(&team->arrived, 1, __ATOMIC_ACQ_REL) == n) {
         __atomic_store_n(&team->arrived, 0, __ATOMIC_RELAXED);
         bump(&team->phase);
         return 0;

@@ -18,6 +18,7 @@
 
 #include "base/team.h"
 #include "kernel/kernel.h"
+#include "kernel/train.h"
 #include "op/batch.h"
 #include "tensor/tensor.h"
 
@@ -60,6 +61,7 @@ typedef struct ig__array {
 /* What `eval` of a row sees. Outputs are contiguous, but where the call is in place. */
 typedef struct ig__eval {
     const ig__kernels *k;
+    const ig__train_kernels *t;
     const void *attrs;
     int n_in, n_out;
     int phase, n_threads;

@@ -26,6 +26,7 @@ enum { N_STEPS = 150, N_ITEMS = 24, ROUNDS = 400, ATTEMPTS = 6 };
 static const int64_t stretch_ns = 300000000;
 
 typedef struct load {
+    ig_allocator a; /* the team keeps a pointer to it */
     ig__team *team;
     ig__share shares[2];
     int size;
@@ -38,7 +39,8 @@ static load *load_of(int n)
     const ig_allocator a = ig__allocator_default();
     load *l = ig__alloc_zero(&a, sizeof *l);
     assert_non_null(l);
-    l->team = ig__team_create(&a, n);
+    l->a = a;
+    l->team = ig__team_create(&l->a, n);
     assert_non_null(l->team);
     l->size = l->least = n;
     return l;
@@ -46,7 +48,7 @@ static load *load_of(int n)
 
 static void load_free(load *l)
 {
-    const ig_allocator a = ig__allocator_default();
+    const ig_allocator a = l->a;
     ig__team_destroy(l->team);
     ig__free(&a, l);
 }
