@@ -101,6 +101,9 @@ typedef struct block {
     const char *a0, *a1, *b;
     char *sums;
     int64_t line, n_chunks;
+    const char
+        *next_c; /* the sums that come next, 32 rows c_bytes apart, to be asked for */
+    int64_t c_bytes, rows_a_chunk;
 } block;
 
 static void load_sums(const block *t, bool is_two)
@@ -133,8 +136,12 @@ static void clear_sums(void)
 
 static void multiply_two(const block *t)
 {
-    const char *a0 = t->a0, *a1 = t->a1, *b = t->b;
+    const char *a0 = t->a0, *a1 = t->a1, *b = t->b, *c = t->next_c;
     for (int64_t i = 0; i < t->n_chunks; i++) {
+        for (int64_t j = 0; j < t->rows_a_chunk; j++, c += t->c_bytes) {
+            __builtin_prefetch(c, 1);
+            __builtin_prefetch(c + 64, 1);
+        }
         _tile_loadd(TILE_B0, b, LINE);
         _tile_loadd(TILE_A0, a0, 64);
         _tile_dpbf16ps(0, TILE_A0, TILE_B0);
@@ -263,11 +270,14 @@ static void panel(const ig__mm_panel *p)
                   slice_bytes = n_chunks * TILE_BYTES;
     const int64_t n_blocks = (p->m + BLOCK - 1) / BLOCK;
     block t = {.b = p->packed, .n_chunks = n_chunks};
+    t.c_bytes = p->c_row * (int64_t)sizeof(float);
+    t.rows_a_chunk = n_chunks ? (BLOCK + n_chunks - 1) / n_chunks : 0;
     ig__ensure_shapes(&shapes);
     for (int64_t i = 0; i < n_blocks; i++) {
         const int64_t first = i * BLOCK;
         t.a0 = (const char *)p->a + 2 * i * slice_bytes;
         t.a1 = t.a0 + slice_bytes;
+        t.next_c = (const char *)p->c + (first + BLOCK) * t.c_bytes;
         run_block(p, &t, first, p->m - first < BLOCK ? p->m - first : BLOCK);
         if (p->b_next)
             fetch_part(p, i, n_blocks);
@@ -284,6 +294,9 @@ static const ig__mm_kernel bf16 = {
     .pack_a = {[IG__MM_BF16] = pack_a},
     .pack_b = {[IG__MM_BF16] = ig__mm_pack_b_pairs_avx512},
     .panel = panel,
+    .narrow = {[IG__MM_BF16] = ig__mm_narrow_bf16_avx512,
+               [IG__MM_F16] = ig__mm_narrow_f16_avx512},
+    .is_deep = true,
 };
 
 void ig__matmul_kernels_amx(ig__kernels *table)
