@@ -227,6 +227,26 @@ IG_API ig_tensor *ig_swiglu(ig_tensor *gate, ig_tensor *x); /* silu(gate) x */
 IG_API ig_tensor *ig_softmax(ig_tensor *x, int dim);
 IG_API ig_tensor *ig_log_softmax(ig_tensor *x, int dim);
 
+/* ---- networks -------------------------------------------------------------------------------------- */
+
+/* Over the last dimension; gain and bias [D] or NULL. eps may be 0. */
+IG_API ig_tensor *ig_layer_norm(ig_tensor *x, ig_tensor *gain, ig_tensor *bias, double eps);
+IG_API ig_tensor *ig_rms_norm(ig_tensor *x, ig_tensor *gain, double eps);
+/* x [B,C,..]: over the channels of a group and all that is behind; gain and bias [C] or NULL. */
+IG_API ig_tensor *ig_group_norm(ig_tensor *x, int64_t groups, ig_tensor *gain,
+                                ig_tensor *bias, double eps);
+
+typedef struct ig_batch_norm_opts {
+    double eps;            /* 0: 1e-5 */
+    double momentum;       /* of the running statistics; 0: 0.1 */
+    bool train;            /* statistics of this batch; else the running ones */
+    ig_tensor *mean, *var; /* running, [C]; in training moved in place, NULL: not kept */
+} ig_batch_norm_opts;
+/* x [B,C,..]: each channel over all else; gain and bias [C] or NULL. opts NULL: training, nothing
+ * kept. */
+IG_API ig_tensor *ig_batch_norm(ig_tensor *x, ig_tensor *gain, ig_tensor *bias,
+                                const ig_batch_norm_opts *opts);
+
 /* ---- losses --------------------------------------------------------------------------------------- */
 
 typedef struct ig_cross_entropy_opts {

@@ -1,5 +1,6 @@
 /* The table: every operator that there is, by name. */
 #include "op/index.h"
+#include "op/network.h"
 #include "op/product.h"
 #include "op/op.h"
 #include "op/random.h"
@@ -108,6 +109,8 @@ const ig__op *const ig__op_table[] = {
     &ig__op_random,
     &ig__op_dropout,
     &ig__op_dropout_grad,
+    &ig__op_layer_norm,
+    &ig__op_norm_grad,
     NULL,
 };
 

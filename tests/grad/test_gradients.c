@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST = 4, CAP = 64 };
+enum { MOST = 6, CAP = 128 };
 
 typedef ig_tensor *function(ig_tensor *const *x);
 
@@ -163,6 +163,28 @@ static ig_tensor *f_cast(ig_tensor *const *x)
     return ig_cast(ig_mul(x[0], x[0]), IG_DTYPE_F64);
 }
 
+static ig_tensor *f_layer_norm(ig_tensor *const *x)
+{
+    return ig_square(ig_layer_norm(x[0], x[1], x[2], 0.1));
+}
+static ig_tensor *f_layer_norm_plain(ig_tensor *const *x)
+{
+    return ig_mul(ig_layer_norm(x[0], NULL, x[1], 0.1), ig_layer_norm(x[0], NULL, NULL, 0));
+}
+static ig_tensor *f_rms_norm(ig_tensor *const *x)
+{
+    return ig_mul(ig_rms_norm(x[0], x[1], 0.1), ig_rms_norm(x[0], NULL, 0.2));
+}
+static ig_tensor *f_group_norm(ig_tensor *const *x)
+{
+    return ig_square(ig_group_norm(x[0], 2, x[1], x[2], 0.1));
+}
+static ig_tensor *f_batch_norm(ig_tensor *const *x)
+{
+    return ig_square(
+        ig_batch_norm(x[0], x[1], x[2], &(ig_batch_norm_opts){.train = true, .eps = 0.1}));
+}
+
 #define ONE(name_, low_, high_)                                                            \
     {                                                                                      \
         .name = #name_, .f = f_##name_, .n_in = 1, .dims = {{3, 5}}, .low = low_,          \
@@ -247,6 +269,31 @@ static const entry entries[] = {
      .dims = {{4}, {4, 3}},
      .low = -1,
      .high = 1},
+    TWO(rms_norm, -2, 2, {3, 2, 5}, {5}),
+    {.name = "layer_norm",
+     .f = f_layer_norm,
+     .n_in = 3,
+     .dims = {{3, 5}, {5}, {5}},
+     .low = -2,
+     .high = 2},
+    {.name = "layer_norm, no gain",
+     .f = f_layer_norm_plain,
+     .n_in = 2,
+     .dims = {{35, 3}, {3}},
+     .low = -2,
+     .high = 2},
+    {.name = "group_norm",
+     .f = f_group_norm,
+     .n_in = 3,
+     .dims = {{2, 4, 3}, {4}, {4}},
+     .low = -2,
+     .high = 2},
+    {.name = "batch_norm",
+     .f = f_batch_norm,
+     .n_in = 3,
+     .dims = {{2, 3, 4}, {3}, {3}},
+     .low = -2,
+     .high = 2},
     {.name = "linear",
      .f = f_linear,
      .n_in = 3,

@@ -219,10 +219,35 @@ static ig_tensor *call_scatter_add(const call *c)
     return ig_scatter_add(c->in[0], (int)whole(c, "dim", 0), c->in[1], c->in[2]);
 }
 
+static ig_tensor *call_layer_norm(const call *c)
+{
+    return ig_layer_norm(c->in[0], c->n_in > 1 ? c->in[1] : NULL,
+                         c->n_in > 2 ? c->in[2] : NULL, real(c, "eps", 1e-5));
+}
+static ig_tensor *call_rms_norm(const call *c)
+{
+    return ig_rms_norm(c->in[0], c->n_in > 1 ? c->in[1] : NULL, real(c, "eps", 1e-5));
+}
+static ig_tensor *call_group_norm(const call *c)
+{
+    return ig_group_norm(c->in[0], whole(c, "groups", 1), c->n_in > 1 ? c->in[1] : NULL,
+                         c->n_in > 2 ? c->in[2] : NULL, real(c, "eps", 1e-5));
+}
+static ig_tensor *call_batch_norm(const call *c)
+{
+    return ig_batch_norm(c->in[0], c->n_in > 1 ? c->in[1] : NULL,
+                         c->n_in > 2 ? c->in[2] : NULL,
+                         &(ig_batch_norm_opts){.train = true, .eps = real(c, "eps", 1e-5)});
+}
+
 static const struct {
     const char *name;
     call_fn *f;
 } others[] = {
+    {"layer_norm", call_layer_norm},
+    {"rms_norm", call_rms_norm},
+    {"group_norm", call_group_norm},
+    {"batch_norm", call_batch_norm},
     {"nll", call_nll},
     {"cumsum", call_cumsum},
     {"cumprod", call_cumprod},
