@@ -21,4 +21,9 @@ ig__room ig__norm_room(const ig__eval *e);
 double ig__norm_work(const ig__eval *e);
 void ig__rms_norm_gradient(ig__gradient *g);
 
+/* conv.c, pool.c; operands dense */
+extern const ig__op ig__op_conv, ig__op_conv_data, ig__op_conv_weight;
+extern const ig__op ig__op_max_pool, ig__op_max_pool_grad, ig__op_max_pool_take,
+    ig__op_avg_pool, ig__op_avg_pool_grad;
+
 #endif

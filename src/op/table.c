@@ -111,6 +111,14 @@ const ig__op *const ig__op_table[] = {
     &ig__op_dropout_grad,
     &ig__op_layer_norm,
     &ig__op_norm_grad,
+    &ig__op_conv,
+    &ig__op_conv_data,
+    &ig__op_conv_weight,
+    &ig__op_max_pool,
+    &ig__op_max_pool_grad,
+    &ig__op_max_pool_take,
+    &ig__op_avg_pool,
+    &ig__op_avg_pool_grad,
     NULL,
 };
 

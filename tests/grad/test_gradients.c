@@ -184,6 +184,51 @@ static ig_tensor *f_batch_norm(ig_tensor *const *x)
     return ig_square(
         ig_batch_norm(x[0], x[1], x[2], &(ig_batch_norm_opts){.train = true, .eps = 0.1}));
 }
+/* x [B,C,H*W] as [B,C,H,W] with rows of `width` */
+static ig_tensor *as_image(ig_tensor *x, int64_t width)
+{
+    return ig_reshape(x, IG_SHAPE(ig_tensor_dim(x, 0), ig_tensor_dim(x, 1), -1, width));
+}
+static ig_tensor *f_conv2d(ig_tensor *const *x)
+{
+    const ig_conv_opts o = {
+        .stride = {2, 1}, .pad = {1, 2}, .dilation = {1, 2}, .groups = 2};
+    ig_tensor *y = ig_conv2d(as_image(x[0], 4), as_image(x[1], 2), x[2], &o);
+    return ig_mul(y, y);
+}
+static ig_tensor *f_conv1d(ig_tensor *const *x)
+{
+    return ig_square(
+        ig_conv1d(x[0], x[1], NULL, &(ig_conv_opts){.pad = {1}, .stride = {2}}));
+}
+static ig_tensor *f_conv_transpose2d(ig_tensor *const *x)
+{
+    const ig_conv_opts o = {.stride = {2, 1},
+                            .pad = {0, 1},
+                            .dilation = {1, 2},
+                            .groups = 2,
+                            .out_pad = {1, 0}};
+    ig_tensor *y = ig_conv_transpose2d(as_image(x[0], 3), as_image(x[1], 2), x[2], &o);
+    return ig_reshape(ig_mul(y, y), IG_SHAPE(-1));
+}
+static ig_tensor *f_conv_transpose1d(ig_tensor *const *x)
+{
+    return ig_square(
+        ig_conv_transpose1d(x[0], x[1], NULL, &(ig_conv_opts){.stride = {3}, .pad = {1}}));
+}
+static ig_tensor *f_max_pool2d(ig_tensor *const *x)
+{
+    const ig_pool_opts o = {.kernel = {2, 3}, .stride = {1, 2}, .pad = {1, 0}};
+    return ig_square(ig_max_pool2d(as_image(x[0], 5), &o));
+}
+static ig_tensor *f_avg_pool2d(ig_tensor *const *x)
+{
+    const ig_pool_opts o = {.kernel = {2, 3}, .stride = {1, 2}, .pad = {1, 1}};
+    ig_pool_opts counting = o;
+    counting.count_pads = true;
+    return ig_mul(ig_avg_pool2d(as_image(x[0], 5), &o),
+                  ig_avg_pool2d(as_image(x[0], 5), &counting));
+}
 
 #define ONE(name_, low_, high_)                                                            \
     {                                                                                      \
@@ -292,6 +337,32 @@ static const entry entries[] = {
      .f = f_batch_norm,
      .n_in = 3,
      .dims = {{2, 3, 4}, {3}, {3}},
+     .low = -2,
+     .high = 2},
+    {.name = "conv2d",
+     .f = f_conv2d,
+     .n_in = 3,
+     .dims = {{2, 4, 12}, {2, 2, 6}, {2}},
+     .low = -1,
+     .high = 1},
+    TWO(conv1d, -1, 1, {2, 2, 7}, {3, 2, 3}),
+    {.name = "conv_transpose2d",
+     .f = f_conv_transpose2d,
+     .n_in = 3,
+     .dims = {{1, 4, 6}, {4, 1, 4}, {2}},
+     .low = -1,
+     .high = 1},
+    TWO(conv_transpose1d, -1, 1, {2, 2, 4}, {2, 1, 3}),
+    {.name = "max_pool2d",
+     .f = f_max_pool2d,
+     .n_in = 1,
+     .dims = {{2, 2, 20}},
+     .low = -2,
+     .high = 2},
+    {.name = "avg_pool2d",
+     .f = f_avg_pool2d,
+     .n_in = 1,
+     .dims = {{2, 2, 20}},
      .low = -2,
      .high = 2},
     {.name = "linear",
