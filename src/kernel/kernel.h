@@ -173,6 +173,66 @@ typedef struct ig__attend_args {
  * peak. */
 typedef double ig__peak_fn(int64_t n_rounds);
 
+/* ---- dense products (matmul.h walks them) --------------------------------------------- *
+ *
+ *     panel of B [k][NR]          NR columns, as wide as a few vectors
+ *          |
+ *   A -> C [h][NR]                h rows, at most MR: sums that stay in registers
+ *
+ * Packed A: the rows of a block are cut into ceil(m / MR) slices whose heights differ by at
+ * most 1, the higher ones first; a slice of h rows is [k][h]. Packed B: panels [k][NR], zeros past column
+ * n. A kernel may count in steps of several k (pairs of bf16: [k/2][h][2]); what is missing
+ * in the last step is zero. A kernel that packs otherwise says so beside its table.
+ */
+typedef enum ig__mm_type {
+    IG__MM_F32,
+    IG__MM_F64,
+    IG__MM_BF16,
+    IG__MM_F16,
+    IG__MM_TYPES
+} ig__mm_type;
+
+/* c = alpha * (a b) + beta * c0 + bias for one panel of B and all slices of a block of A. */
+typedef struct ig__mm_panel {
+    const void
+        *a; /* packed, or with a_k != 0 where it lies: (i, k) at i * a_row + k * a_k */
+    int64_t a_row, a_k;
+    const void *
+        b; /* NULL: `packed` is packed; else row k at k * b_row, columns side by side, to be
+                           packed on the way */
+    int64_t b_row;
+    const void *b_next; /* what b is next, to be fetched ahead; NULL: nothing */
+    int64_t n_next;     /* its columns */
+    void *packed_next;  /* where to pack it meanwhile; NULL: nowhere */
+    void *packed;       /* [k][NR] */
+    void *c;            /* [m][n] f32 (f64), row i at i * c_row */
+    const void *c0;     /* the same; not read when beta is 0 */
+    int64_t c_row;
+    const void *bias_n, *bias_m; /* [n], [m]; NULL: none */
+    double alpha, beta;
+    int64_t m, n, k; /* n <= NR; k may be 0 */
+} ig__mm_panel;
+
+/* Pack m rows (n columns) of k values, (i, k) at i * row + k * step elements. */
+typedef void ig__mm_pack(void *to, const void *from, int64_t row, int64_t step, int64_t m,
+                         int64_t k);
+
+/* y [n] = x, rounded to nearest even. */
+typedef void ig__mm_narrow(void *y, const float *x, int64_t n);
+
+typedef struct ig__mm_kernel {
+    int64_t mr, nr;           /* most rows of a slice, columns of a panel */
+    int64_t span;             /* most k of a span, a multiple of k_step */
+    int64_t k_step, row_step; /* packed A is padded to multiples of these */
+    size_t value_bytes;       /* of a packed value */
+    bool reads_source; /* takes A and B where they lie, of the type that it computes in */
+    ig__mm_pack *pack_a[IG__MM_TYPES]; /* by the type of the source; NULL: not served */
+    ig__mm_pack *pack_b[IG__MM_TYPES];
+    void (*panel)(const ig__mm_panel *p);
+    ig__mm_narrow *narrow[IG__MM_TYPES]; /* sums to 16 bits; NULL: one by one */
+    bool is_deep; /* sums pass through C so fast that they should stay near */
+} ig__mm_kernel;
+
 typedef struct ig__kernels {
     const char *isa; /* "ref", "avx2", "avx512", "amx" */
 
@@ -226,6 +286,10 @@ typedef struct ig__kernels {
                         int64_t acc2_stride, int64_t w);
     /* y [W] = acc / l; zeros when l is 0. */
     void (*attend_finish)(float *y, const float *acc, float l, int64_t w);
+
+    /* Dense products that compute in f32, f64, or pairs of bf16; [IG__MM_BF16] may be NULL:
+     * widen to f32. [IG__MM_F16] is. */
+    const ig__mm_kernel *matmul[IG__MM_TYPES];
 
     /* Is every value finite? */
     bool (*all_finite)(const float *x, int64_t n);

@@ -44,6 +44,11 @@ void ig__attend_kernels_ref(ig__kernels *table);
 void ig__attend_kernels_avx2(ig__kernels *table);
 void ig__attend_kernels_avx512(ig__kernels *table);
 
+/* Dense products. */
+void ig__matmul_kernels_ref(ig__kernels *table);
+void ig__matmul_kernels_avx2(ig__kernels *table);
+void ig__matmul_kernels_avx512(ig__kernels *table, const ig__cpu *cpu);
+
 /* The loops that measure the machine. */
 void ig__peak_kernels_ref(ig__kernels *table);
 void ig__peak_kernels_avx2(ig__kernels *table, const ig__cpu *cpu);

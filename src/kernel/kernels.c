@@ -28,6 +28,7 @@ void ig__kernels_ref(ig__kernels *table)
     ig__unpack_kernels_ref(table);
     ig__row_kernels_ref(table);
     ig__attend_kernels_ref(table);
+    ig__matmul_kernels_ref(table);
     ig__peak_kernels_ref(table);
 }
 

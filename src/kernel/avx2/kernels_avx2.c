@@ -12,5 +12,6 @@ void ig__kernels_avx2(ig__kernels *table, const ig__cpu *cpu)
         ig__gemm_kernels_avxvnni(table);
     ig__row_kernels_avx2(table);
     ig__attend_kernels_avx2(table);
+    ig__matmul_kernels_avx2(table);
     ig__peak_kernels_avx2(table, cpu);
 }

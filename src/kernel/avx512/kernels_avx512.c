@@ -46,5 +46,6 @@ void ig__kernels_avx512(ig__kernels *table, const ig__cpu *cpu)
     ig__gemm_kernels_avx512(table, cpu);
     ig__row_kernels_avx512(table);
     ig__attend_kernels_avx512(table);
+    ig__matmul_kernels_avx512(table, cpu);
     ig__peak_kernels_avx512(table, cpu);
 }

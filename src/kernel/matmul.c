@@ -1,0 +1,418 @@
+/* Dense products: the plan of pieces, and the walk through one.
+ *
+ *             piece: columns             for each span of K
+ *            +---+---+---+---+             pack the block of A, unless it is held
+ *   block    |   |   |   |   |             for each panel of B in the piece
+ *   of rows  |   |   |   |   |               C of that panel += block * panel
+ *            +---+---+---+---+
+ *             panel: NR columns
+ *
+ * A piece packs what it needs by itself, so pieces meet nowhere. That costs little: a block of
+ * A is packed once for all columns of the pieces that one thread takes in a row, and B is packed on the way, by the
+ * first slice that reads it. A block is of a size that stays in the second-level cache
+ * over a span, a panel of B in the first.
+ *
+ * C is written row by row. Where its columns lie side by side instead, or there is but one, C^T = B^T A^T is
+ * computed: the same products in the same order.
+ */
+#include "kernel/matmul.h"
+
+#include "kernel/matmul_int.h"
+
+enum {
+    BLOCK_ROWS = 512,      /* most rows of a block */
+    PIECES_A_THREAD = 4,   /* so that a thread that comes late is helped */
+    PIECE_FLOPS = 1 << 20, /* less is not worth handing out */
+    AHEAD_SLICES = 4,      /* B's next panel is packed between so many slices of A */
+    DIRECT_PANELS = 2,     /* A is packed if more panels read it */
+    STAGE_COLUMNS = 512,   /* most columns of a piece that is staged */
+    DEEP_BYTES = 1 << 20,  /* of a block's whole rows, to go panel by panel ... */
+    DEEP_ROWS = 128,       /* ... and so many of them, or B is packed too often */
+    ROOM = 64              /* bytes behind a packed block */
+};
+static const size_t HELD_BYTES = (size_t)8 << 20; /* most of A that a thread keeps packed */
+
+static int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t round_up(int64_t a, int64_t b)
+{
+    return ceil_div(a, b) * b;
+}
+
+static size_t round_64(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* The type that sums are made for. */
+static ig__mm_type compute_type(const ig__kernels *kernels, const ig__mm_problem *p)
+{
+    if (p->a.type == IG__MM_F64 || p->b.type == IG__MM_F64)
+        return IG__MM_F64;
+    if (p->a.type == IG__MM_BF16 && p->b.type == IG__MM_BF16 &&
+        kernels->matmul[IG__MM_BF16])
+        return IG__MM_BF16;
+    return IG__MM_F32;
+}
+
+static ig__mm_layout transposed(ig__mm_layout x)
+{
+    return (ig__mm_layout){x.type, x.col, x.row, {x.batch[0], x.batch[1]}};
+}
+
+/* C^T = B^T A^T. */
+static ig__mm_problem swapped(const ig__mm_problem *p)
+{
+    ig__mm_problem q = *p;
+    q.m = p->n;
+    q.n = p->m;
+    q.a = transposed(p->b);
+    q.b = transposed(p->a);
+    q.c = transposed(p->c);
+    return q;
+}
+
+/* The inner batch as more rows, where A and C lie so and B is shared. */
+static void join_rows(ig__mm_problem *p)
+{
+    const bool is_shared = p->b.batch[1] == 0;
+    if (p->n_batch[1] > 1 && is_shared && p->a.batch[1] == p->m * p->a.row &&
+        p->c.batch[1] == p->m * p->c.row) {
+        p->m *= p->n_batch[1];
+        p->n_batch[1] = 1;
+    }
+}
+
+static int64_t sum_bytes(const ig__mm_plan *plan)
+{
+    return plan->problem.a.type == IG__MM_F64 ? 8 : 4;
+}
+
+static void choose_pieces(ig__mm_plan *plan, int n_threads)
+{
+    const ig__mm_problem *p = &plan->problem;
+    const ig__mm_kernel *f = plan->kernel;
+    const int64_t n_matrices = p->n_batch[0] * p->n_batch[1];
+    const int64_t panels = ceil_div(p->n, f->nr), slices = ceil_div(p->m, f->mr);
+    const double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
+    const int64_t k_bytes = round_up(p->k, f->k_step) * (int64_t)f->value_bytes;
+    const int64_t deep_rows = DEEP_BYTES / (k_bytes > 0 ? k_bytes : 1);
+    plan->is_deep = f->is_deep && deep_rows >= DEEP_ROWS;
+    plan->n_blocks =
+        ceil_div(p->m, plan->is_deep ? min_i64(deep_rows, BLOCK_ROWS) : BLOCK_ROWS);
+    plan->n_columns = plan->is_staged ? ceil_div(p->n, STAGE_COLUMNS) : 1;
+    if (n_threads > 1) {
+        const int64_t wanted = (int64_t)n_threads * PIECES_A_THREAD;
+        for (;;) {
+            const int64_t n = plan->n_blocks * plan->n_columns;
+            const int64_t rows = ceil_div(p->m, plan->n_blocks);
+            const int64_t columns = ceil_div(p->n, plan->n_columns);
+            if (n * n_matrices >= wanted || flops < 2.0 * (double)n * PIECE_FLOPS)
+                break;
+            if (plan->n_columns * 2 <= panels &&
+                (columns >= rows || plan->n_blocks * 2 > slices))
+                plan->n_columns *= 2;
+            else if (plan->n_blocks * 2 <= slices)
+                plan->n_blocks *= 2;
+            else
+                break;
+        }
+    }
+    plan->block_rows = ceil_div(p->m, plan->n_blocks);
+    plan->piece_columns = ceil_div(panels, plan->n_columns) * f->nr;
+    plan->n_pieces = n_matrices * plan->n_blocks * plan->n_columns;
+}
+
+static void size_scratch(ig__mm_plan *plan)
+{
+    const ig__mm_kernel *f = plan->kernel;
+    const size_t span = (size_t)round_up(plan->span, f->k_step);
+    const size_t rows = (size_t)round_up(plan->block_rows, f->row_step);
+    const size_t span_bytes = round_64(rows * span * f->value_bytes + ROOM);
+    plan->panel_bytes = round_64(span * (size_t)f->nr * f->value_bytes + ROOM);
+    plan->stage_bytes = 0;
+    if (plan->is_staged)
+        plan->stage_bytes = round_64((size_t)(plan->block_rows * plan->piece_columns) *
+                                     (size_t)sum_bytes(plan));
+    plan->is_held = !plan->is_direct && span_bytes * (size_t)plan->n_spans <= HELD_BYTES;
+    size_t a_bytes = plan->is_direct ? 0 : span_bytes;
+    if (plan->is_held)
+        a_bytes *= (size_t)plan->n_spans;
+    plan->scratch_bytes = 2 * plan->panel_bytes + plan->stage_bytes + a_bytes;
+}
+
+ig__mm_plan ig__mm_plan_make(const ig__kernels *kernels, const ig__mm_problem *problem,
+                             int n_threads)
+{
+    ig__mm_plan plan = {.problem = *problem};
+    ig__mm_problem *p = &plan.problem;
+    const ig__mm_type type = compute_type(kernels, p);
+    const ig__mm_type sum_type = type == IG__MM_F64 ? IG__MM_F64 : IG__MM_F32;
+    if (p->alpha == 0.0)
+        p->k = 0;
+    if (p->m <= 0 || p->n <= 0 || p->n_batch[0] <= 0 || p->n_batch[1] <= 0)
+        return plan;
+    if (p->c.row == 1 && (p->c.col != 1 || p->n == 1)) {
+        *p = swapped(p);
+        plan.is_swapped = true;
+    }
+    if (!plan.is_swapped)
+        join_rows(p);
+    plan.kernel = kernels->matmul[type];
+    plan.n_spans = p->k > 0 ? ceil_div(p->k, plan.kernel->span) : 1;
+    plan.span = round_up(ceil_div(p->k, plan.n_spans), plan.kernel->k_step);
+    plan.is_staged = p->c.type != sum_type || (p->c.col != 1 && p->n > 1);
+    const bool reads = plan.kernel->reads_source;
+    plan.is_fetched = p->b.type == type && (p->b.col == 1 || p->n == 1);
+    plan.is_source = reads && plan.is_fetched;
+    plan.is_direct = reads && p->a.type == type && p->n <= DIRECT_PANELS * plan.kernel->nr;
+    choose_pieces(&plan, n_threads);
+    size_scratch(&plan);
+    return plan;
+}
+
+/* ---- the walk -------------------------------------------------------------------------- */
+
+static size_t type_bytes(ig__mm_type type)
+{
+    return type == IG__MM_F64 ? 8 : type == IG__MM_F32 ? 4 : 2;
+}
+
+static const void *at(const void *p, const ig__mm_layout *x, int64_t i, int64_t j)
+{
+    return (const char *)p + (i * x->row + j * x->col) * (int64_t)type_bytes(x->type);
+}
+
+/* One piece: rows [row, row + m) and columns [column, column + n) of one matrix. */
+typedef struct piece {
+    const ig__mm_plan *plan;
+    const void *a, *b, *c0; /* of the matrix */
+    void *c;
+    const char *bias;
+    char *packed_b, *packed_a;
+    void *stage; /* [m][n] f32 or f64 */
+    int64_t row, column, m, n;
+    bool is_packed; /* packed_a need not be filled */
+} piece;
+
+/* Packed A of a span that begins at k; all spans lie one after another where they are held. */
+static char *packed_span(const piece *w, int64_t i_span)
+{
+    const ig__mm_plan *plan = w->plan;
+    const size_t rows = (size_t)round_up(w->m, plan->kernel->row_step);
+    const size_t bytes = rows * (size_t)plan->span * plan->kernel->value_bytes;
+    return w->packed_a + (plan->is_held ? (size_t)i_span * bytes : 0);
+}
+
+static void pack_span(const piece *w, int64_t i_span)
+{
+    const ig__mm_plan *plan = w->plan;
+    const ig__mm_layout *a = &plan->problem.a;
+    const int64_t k = i_span * plan->span;
+    plan->kernel->pack_a[a->type](packed_span(w, i_span), at(w->a, a, w->row, k), a->row,
+                                  a->col, w->m, min_i64(plan->span, plan->problem.k - k));
+}
+
+static void *result_at(const piece *w, int64_t column)
+{
+    const ig__mm_plan *plan = w->plan;
+    const int64_t bytes = sum_bytes(plan);
+    if (plan->is_staged)
+        return (char *)w->stage + (column - w->column) * bytes;
+    return (char *)w->c + (w->row * plan->problem.c.row + column) * bytes;
+}
+
+/* What span i_span does to C: the first one sets it, the last one adds the bias. */
+static void set_epilogue(ig__mm_panel *x, const piece *w, int64_t i_span, int64_t column)
+{
+    const ig__mm_plan *plan = w->plan;
+    const ig__mm_problem *p = &plan->problem;
+    x->alpha = p->alpha;
+    x->beta = i_span > 0 ? 1.0 : plan->is_staged ? 0.0 : p->beta;
+    x->c = result_at(w, column);
+    x->c0 = x->c;
+    x->c_row = plan->is_staged ? w->n : p->c.row;
+    if (i_span == 0 && !plan->is_staged)
+        x->c0 = at(w->c0, &p->c, w->row, column);
+    x->bias_n = x->bias_m = NULL;
+    if (i_span + 1 < plan->n_spans || !w->bias)
+        return;
+    if (plan->is_swapped)
+        x->bias_m = w->bias + w->row * sum_bytes(plan);
+    else
+        x->bias_n = w->bias + column * sum_bytes(plan);
+}
+
+/* Span i_span of panels [begin, end) of the piece, by their first columns. */
+static void run_span(const piece *w, int64_t i_span, int64_t begin, int64_t end)
+{
+    const ig__mm_plan *plan = w->plan;
+    const ig__mm_problem *p = &plan->problem;
+    const int64_t k = i_span * plan->span, nr = plan->kernel->nr;
+    ig__mm_panel x = {
+        .packed = w->packed_b,
+        .m = w->m,
+        .k = min_i64(plan->span, p->k - k),
+        .b_row = p->b.row,
+    };
+    if (plan->is_direct) {
+        x.a = at(w->a, &p->a, w->row, k);
+        x.a_row = p->a.row;
+        x.a_k = p->a.col;
+    } else {
+        x.a = packed_span(w, i_span);
+    }
+    const bool is_ahead =
+        plan->is_source && ig__mm_slices(w->m, plan->kernel->mr) >= AHEAD_SLICES;
+    char *packed_next = w->packed_b + plan->panel_bytes;
+    bool is_packed = false;
+    for (int64_t column = begin; column < end; column += nr) {
+        const void *b = at(w->b, &p->b, k, column);
+        const bool is_last = column + nr >= end;
+        x.n = min_i64(nr, end - column);
+        set_epilogue(&x, w, i_span, column);
+        x.b_next = plan->is_fetched && !is_last ? at(b, &p->b, 0, nr) : NULL;
+        x.n_next = min_i64(nr, end - column - nr);
+        if (plan->is_source) {
+            x.b = is_packed ? NULL : b;
+            x.packed_next = is_ahead && !is_last ? packed_next : NULL;
+        } else {
+            plan->kernel->pack_b[p->b.type](x.packed, b, p->b.col, p->b.row, x.n, x.k);
+        }
+        if (plan->is_deep && plan->is_fetched)
+            x.b_next = at(w->b, &p->b, i_span + 1 < plan->n_spans ? k + plan->span : 0,
+                          i_span + 1 < plan->n_spans ? column : column + nr);
+        plan->kernel->panel(&x);
+        is_packed = x.packed_next != NULL;
+        if (is_packed) {
+            packed_next = x.packed;
+            x.packed = x.packed_next;
+        }
+    }
+}
+
+/* All spans of all panels, span by span, or where a block's whole rows fit the cache panel
+ * by panel: then C passes once. */
+static void run_panels(const piece *w)
+{
+    const ig__mm_plan *plan = w->plan;
+    const int64_t end = w->column + w->n, nr = plan->kernel->nr;
+    if (!plan->is_deep) {
+        for (int64_t s = 0; s < plan->n_spans; s++) {
+            if (!w->is_packed)
+                pack_span(w, s);
+            run_span(w, s, w->column, end);
+        }
+        return;
+    }
+    for (int64_t s = 0; s < plan->n_spans && !w->is_packed; s++)
+        pack_span(w, s);
+    for (int64_t column = w->column; column < end; column += nr)
+        for (int64_t s = 0; s < plan->n_spans; s++)
+            run_span(w, s, column, min_i64(column + nr, end));
+}
+
+static double read_number(const void *p, ig__mm_type type)
+{
+    return type == IG__MM_F64 ? *(const double *)p : (double)ig__mm_read(p, 0, type);
+}
+
+static void write_number(void *p, ig__mm_type type, double x)
+{
+    switch (type) {
+    case IG__MM_F64:
+        *(double *)p = x;
+        return;
+    case IG__MM_F32:
+        *(float *)p = (float)x;
+        return;
+    case IG__MM_BF16:
+        *(uint16_t *)p = ig__f32_to_bf16((float)x);
+        return;
+    default:
+        *(uint16_t *)p = ig__f32_to_f16((float)x);
+        return;
+    }
+}
+
+/* Row i of C from the sums of a piece that were staged. */
+static void store_row(const piece *w, int64_t i)
+{
+    const ig__mm_problem *p = &w->plan->problem;
+    const int64_t bytes = sum_bytes(w->plan), c_bytes = (int64_t)type_bytes(p->c.type);
+    const ig__mm_type sum_type = bytes == 8 ? IG__MM_F64 : IG__MM_F32;
+    const char *from = (const char *)w->stage + i * w->n * bytes;
+    const int64_t first = (w->row + i) * p->c.row + w->column * p->c.col;
+    ig__mm_narrow *narrow = w->plan->kernel->narrow[p->c.type];
+    if (narrow && p->c.col == 1 && p->beta == 0.0) {
+        narrow((char *)w->c + first * c_bytes, (const float *)(const void *)from, w->n);
+        return;
+    }
+    for (int64_t j = 0; j < w->n; j++) {
+        const int64_t offset = (first + j * p->c.col) * c_bytes;
+        double x = read_number(from + j * bytes, sum_type);
+        if (p->beta != 0.0)
+            x += p->beta * read_number((const char *)w->c0 + offset, p->c.type);
+        write_number((char *)w->c + offset, p->c.type, x);
+    }
+}
+
+static const void *matrix_at(const void *p, const ig__mm_layout *x, int64_t i, int64_t j)
+{
+    return (const char *)p +
+           (i * x->batch[0] + j * x->batch[1]) * (int64_t)type_bytes(x->type);
+}
+
+static void run_piece(ig__mm_walk *walk, int64_t i_piece)
+{
+    const ig__mm_plan *plan = walk->plan;
+    const ig__mm_problem *p = &plan->problem;
+    const ig__mm_data *d = walk->data;
+    const int64_t i_block = i_piece / plan->n_columns, i_column = i_piece % plan->n_columns;
+    const int64_t matrix = i_block / plan->n_blocks, block = i_block % plan->n_blocks;
+    const int64_t outer = matrix / p->n_batch[1], inner = matrix % p->n_batch[1];
+    const int64_t panels = ceil_div(p->n, plan->kernel->nr);
+    const int64_t c_offset =
+        (outer * p->c.batch[0] + inner * p->c.batch[1]) * (int64_t)type_bytes(p->c.type);
+    piece w = {
+        .plan = plan,
+        .a = matrix_at(plan->is_swapped ? d->b : d->a, &p->a, outer, inner),
+        .b = matrix_at(plan->is_swapped ? d->a : d->b, &p->b, outer, inner),
+        .c = (char *)d->c + c_offset,
+        .bias = d->bias,
+        .packed_b = walk->scratch,
+        .stage = walk->scratch + 2 * plan->panel_bytes,
+        .packed_a = walk->scratch + 2 * plan->panel_bytes + plan->stage_bytes,
+        .row = p->m * block / plan->n_blocks,
+        .column = panels * i_column / plan->n_columns * plan->kernel->nr,
+    };
+    w.c0 = d->c0 ? (const char *)d->c0 + c_offset : w.c;
+    w.m = p->m * (block + 1) / plan->n_blocks - w.row;
+    w.n = min_i64(panels * (i_column + 1) / plan->n_columns * plan->kernel->nr, p->n) -
+          w.column;
+    w.is_packed = plan->is_direct || (plan->is_held && walk->held == i_block);
+    run_panels(&w);
+    walk->held = i_block;
+    for (int64_t i = 0; plan->is_staged && i < w.m; i++)
+        store_row(&w, i);
+}
+
+void ig__mm_walk_begin(ig__mm_walk *walk, const ig__mm_plan *plan, const ig__mm_data *data,
+                       void *scratch)
+{
+    *walk = (ig__mm_walk){plan, data, scratch, -1};
+}
+
+void ig__mm_walk_run(ig__mm_walk *walk, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        run_piece(walk, i);
+}
