@@ -511,10 +511,46 @@ static void var_gradient(ig__gradient *g)
     g->d_in[0] = ig_mul(deviation, d);
 }
 
+/* Along a dimension: the product of the elements before each. */
+static ig_tensor *product_before(ig_tensor *x)
+{
+    return ig_cumprod(ig_pad(ig_slice(x, -1, 0, ig_tensor_dim(x, -1) - 1, 1), -1, 1, 0, 1),
+                      -1);
+}
+
+/* Each element's product of all others, of plain operators: reduced dimensions go last, as one. */
+static ig_tensor *others_of(ig_tensor *x, const ig__reduce_attrs *a)
+{
+    int order[IG_MAX_DIMS], back[IG_MAX_DIMS], n = 0;
+    int64_t dims[IG_MAX_DIMS], flat[IG_MAX_DIMS + 1];
+    const int n_dims = x->type.n_dims;
+    if (!x->n)
+        return x;
+    for (int pass = 0; pass < 2; pass++)
+        for (int d = 0; d < n_dims; d++)
+            if ((int)(a->mask >> d & 1) == pass)
+                order[n++] = d;
+    for (int i = 0; i < n_dims; i++) {
+        dims[i] = x->type.dims[order[i]].plus;
+        back[order[i]] = i;
+    }
+    flat[0] = -1;
+    flat[1] = count_of(&x->type, a);
+    ig_tensor *rows = ig_reshape(ig_permute(x, n_dims, order), 2, flat);
+    ig_tensor *behind = ig_flip(product_before(ig_flip(rows, -1)), -1);
+    ig_tensor *others = ig_mul(product_before(rows), behind);
+    return ig_permute(ig_reshape(others, n_dims, dims), n_dims, back);
+}
+
 /* The product of all others: from both sides, never divided by the element (0 would be lost). */
 static void prod_gradient(ig__gradient *g)
 {
     ig_tensor *const in[2] = {g->in[0], g->d_out[0]};
+    if (!g->ctx->no_grad) {
+        g->d_in[0] =
+            ig_mul(others_of(g->in[0], g->attrs), kept(g->d_out[0], g->type[0], g->attrs));
+        return;
+    }
     g->d_in[0] = ig__apply(g->ctx, &ig__op_prod_grad, g->attrs, in, 2);
 }
 
