@@ -201,25 +201,11 @@ static int64_t scatter_units(const ig__eval *e)
     return e->phase ? 1 : (e->out[0].n + IG_SPAN - 1) / IG_SPAN;
 }
 
-static void copy_span(const ig__eval *e, int64_t begin, int64_t end)
-{
-    const ig__compute compute = ig__compute_of(e->in[0].type->dtype);
-    ig__walk_over in, out;
-    ig__walk_make(&in, &e->in[0], e->in[0].type);
-    ig__walk_make(&out, &e->out[0], e->out[0].type);
-    const int64_t last = end * IG_SPAN < e->out[0].n ? end * IG_SPAN : e->out[0].n;
-    for (int64_t at = begin * IG_SPAN; at < last; at += IG_CHUNK) {
-        const int64_t n = last - at < IG_CHUNK ? last - at : IG_CHUNK;
-        ig__walk_load(&in, at, n, e->scratch, compute);
-        ig__walk_store(&out, at, n, e->scratch, compute);
-    }
-}
-
 static void scatter_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
     const dim_attrs *a = e->attrs;
     if (e->phase == 0) {
-        copy_span(e, begin, end);
+        ig__copy_eval(e, begin, end);
         return;
     }
     const ig_dtype dtype = e->out[0].type->dtype;
@@ -459,7 +445,7 @@ static void index_add_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
     const dim_attrs *a = e->attrs;
     if (e->phase == 0) {
-        copy_span(e, begin, end);
+        ig__copy_eval(e, begin, end);
         return;
     }
     const around x = around_of(e->in[0].type, a->dim);

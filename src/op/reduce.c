@@ -47,6 +47,7 @@ void ig__reduction_make(ig__reduction *r, const ig__array *x, uint32_t mask)
 {
     r->kept.n_dims = r->reduced.n_dims = 0;
     r->kept.data = r->reduced.data = x->data;
+    r->kept.t = r->reduced.t = NULL;
     r->kept.dtype = r->reduced.dtype = x->type->dtype;
     r->n = r->n_out = 1;
     for (int d = 0; d < x->type->n_dims; d++) {
@@ -150,6 +151,12 @@ static double reduce_span(const ig__eval *e, const ig__walk_over *w, int64_t fir
         return e->t->reduce(op,
                             (const float *)(const void *)w->data + first * w->strides[0], n,
                             w->strides[0], center);
+    if ((rule == RULE_MAX || rule == RULE_MIN) && n && w->dtype == IG_DTYPE_F32 &&
+        w->n_dims == 1) {
+        const float *x = (const float *)(const void *)w->data + first * w->strides[0];
+        return (double)(rule == RULE_MAX ? e->t->largest : e->t->smallest)(x, n,
+                                                                           w->strides[0]);
+    }
     double lanes[IG_LANES] = {0}, value = start_of(rule);
     for (int64_t at = 0; at < n; at += IG_CHUNK) {
         const int64_t m = n - at < IG_CHUNK ? n - at : IG_CHUNK;
