@@ -227,6 +227,53 @@ IG_API ig_tensor *ig_swiglu(ig_tensor *gate, ig_tensor *x); /* silu(gate) x */
 IG_API ig_tensor *ig_softmax(ig_tensor *x, int dim);
 IG_API ig_tensor *ig_log_softmax(ig_tensor *x, int dim);
 
+/* ---- networks -------------------------------------------------------------------------------------- */
+
+/* Over the last dimension; gain and bias [D] or NULL. eps may be 0. */
+IG_API ig_tensor *ig_layer_norm(ig_tensor *x, ig_tensor *gain, ig_tensor *bias, double eps);
+IG_API ig_tensor *ig_rms_norm(ig_tensor *x, ig_tensor *gain, double eps);
+/* x [B,C,..]: over the channels of a group and all that is behind; gain and bias [C] or NULL. */
+IG_API ig_tensor *ig_group_norm(ig_tensor *x, int64_t groups, ig_tensor *gain,
+                                ig_tensor *bias, double eps);
+
+typedef struct ig_batch_norm_opts {
+    double eps;            /* 0: 1e-5 */
+    double momentum;       /* of the running statistics; 0: 0.1 */
+    bool train;            /* statistics of this batch; else the running ones */
+    ig_tensor *mean, *var; /* running, [C]; in training moved in place, NULL: not kept */
+} ig_batch_norm_opts;
+/* x [B,C,..]: each channel over all else; gain and bias [C] or NULL. opts NULL: training, nothing
+ * kept. */
+IG_API ig_tensor *ig_batch_norm(ig_tensor *x, ig_tensor *gain, ig_tensor *bias,
+                                const ig_batch_norm_opts *opts);
+
+typedef struct ig_conv_opts { /* of height and width; of one dimension: the first of each */
+    int64_t stride[2];        /* 0: 1 */
+    int64_t pad[2];           /* zeros on both sides */
+    int64_t dilation[2];      /* 0: 1 */
+    int64_t groups;           /* 0: 1 */
+    int64_t out_pad[2]; /* transposed: more outputs at the end, less than the stride */
+} ig_conv_opts;
+/* x [B,C,W] or [B,C,H,W], w [O,C/groups,..], bias [O] or NULL -> [B,O,..]. opts may be NULL. */
+IG_API ig_tensor *ig_conv1d(ig_tensor *x, ig_tensor *w, ig_tensor *bias,
+                            const ig_conv_opts *opts);
+IG_API ig_tensor *ig_conv2d(ig_tensor *x, ig_tensor *w, ig_tensor *bias,
+                            const ig_conv_opts *opts);
+/* x [B,C,..], w [C,O/groups,..] -> [B,O,..]: what undoes the shape of a convolution. */
+IG_API ig_tensor *ig_conv_transpose1d(ig_tensor *x, ig_tensor *w, ig_tensor *bias,
+                                      const ig_conv_opts *opts);
+IG_API ig_tensor *ig_conv_transpose2d(ig_tensor *x, ig_tensor *w, ig_tensor *bias,
+                                      const ig_conv_opts *opts);
+
+typedef struct ig_pool_opts {
+    int64_t kernel[2], stride[2]; /* a stride of 0: the kernel's size */
+    int64_t pad[2];               /* at most half the kernel */
+    bool count_pads;              /* average: divide by the whole window */
+} ig_pool_opts;
+/* x [B,C,H,W]. The largest: the first of ties gets the gradient; NaN wins, pads never do. */
+IG_API ig_tensor *ig_max_pool2d(ig_tensor *x, const ig_pool_opts *opts);
+IG_API ig_tensor *ig_avg_pool2d(ig_tensor *x, const ig_pool_opts *opts);
+
 /* ---- losses --------------------------------------------------------------------------------------- */
 
 typedef struct ig_cross_entropy_opts {

@@ -161,9 +161,9 @@ typedef struct ig__conv {
     int64_t dilation_h, dilation_w;
 } ig__conv;
 
-int64_t ig__conv_items(const ig__conv *c);        /* (batch, group, output tile) */
-int64_t ig__conv_data_items(const ig__conv *c);   /* (batch, group, 8 input channels) */
-int64_t ig__conv_weight_items(const ig__conv *c); /* (span of batch, group, columns) */
+int64_t ig__conv_items(const ig__conv *c);        /* (batch, group, band of output rows) */
+int64_t ig__conv_data_items(const ig__conv *c);   /* (batch, group, band or channels) */
+int64_t ig__conv_weight_items(const ig__conv *c); /* (span of batch, group, outputs) */
 size_t ig__conv_scratch(const ig__conv *c);       /* bytes a thread, for all three */
 /* Floats of conv_weight's parts: ig__conv_weight_spans of [O, C/groups, KH, KW]. */
 int64_t ig__conv_weight_spans(const ig__conv *c);

@@ -2,6 +2,7 @@
  * by rows of the output.
  */
 #include "op/index.h"
+#include "op/network.h"
 #include "op/op_int.h"
 
 #include <string.h>
@@ -87,12 +88,19 @@ const ig__op ig__op_gather_rows = {.name = "gather_rows",
 static ig_status norm_shape(ig__type *out, const ig__type *const *in, int n_in,
                             const void *attrs, ig_error *err)
 {
-    (void)n_in, (void)attrs;
-    if (!ig__is_rows_f32(in[0]) || in[0]->n_dims < 2 ||
-        !ig__is_vector(in[1], in[0]->dims[in[0]->n_dims - 1].plus))
+    (void)attrs;
+    const ig__type *x = in[0], *gain = n_in > 1 ? in[1] : NULL;
+    const bool serves = x->n_dims && !ig__is_constant(x->dims[0]);
+    if (!(serves ? ig__is_rows_f32(x) && x->n_dims > 1 && gain
+                 : ig__is_float(x->dtype) && x->n_dims))
+        return ig__fail_shapes(err, "rms_norm", "wants floats [..,D]", x, NULL);
+    const int64_t d = x->dims[x->n_dims - 1].plus;
+    if (gain && (serves ? !ig__is_vector(gain, d)
+                        : !ig__is_float(gain->dtype) || gain->n_dims != 1 ||
+                              gain->dims[0].plus != d))
         return ig__fail_shapes(err, "rms_norm", "the gain does not fit the last dimension",
-                               in[0], in[1]);
-    *out = *in[0];
+                               x, gain);
+    *out = *x;
     return IG_OK;
 }
 
@@ -108,12 +116,19 @@ static void norm_run(const ig__step_args *s, int64_t begin, int64_t end)
 }
 
 const ig__op ig__op_rms_norm = {.name = "rms_norm",
-                                .n_in_least = 2,
+                                .n_in_least = 1,
                                 .n_in_most = 2,
                                 .attrs_bytes = sizeof(ig__norm_attrs),
                                 .walk = IG_WALK_ROWS,
                                 .shape = norm_shape,
-                                .run = norm_run};
+                                .run = norm_run,
+                                .n_units = ig__norm_units,
+                                .eval = ig__rms_norm_eval,
+                                .room = ig__norm_room,
+                                .work = ig__norm_work,
+                                .gradient = ig__rms_norm_gradient,
+                                .needs = {IG_IN(0) | IG_IN(1), IG_IN(0)},
+                                .precision = IG_PRECISION_HIGH};
 
 /* ---- norm_add: x + rms_norm(y, g) ----------------------------------------------------------- */
 

@@ -1,9 +1,11 @@
 /* The table: every operator that there is, by name. */
 #include "op/index.h"
+#include "op/network.h"
 #include "op/product.h"
 #include "op/op.h"
 #include "op/random.h"
 #include "op/rows.h"
+#include "op/update.h"
 #include "op/view.h"
 
 #include <string.h>
@@ -108,6 +110,21 @@ const ig__op *const ig__op_table[] = {
     &ig__op_random,
     &ig__op_dropout,
     &ig__op_dropout_grad,
+    &ig__op_square_sum,
+    &ig__op_step_control,
+    &ig__op_sgd_update,
+    &ig__op_adam_update,
+    &ig__op_lion_update,
+    &ig__op_layer_norm,
+    &ig__op_norm_grad,
+    &ig__op_conv,
+    &ig__op_conv_data,
+    &ig__op_conv_weight,
+    &ig__op_max_pool,
+    &ig__op_max_pool_grad,
+    &ig__op_max_pool_take,
+    &ig__op_avg_pool,
+    &ig__op_avg_pool_grad,
     NULL,
 };
 

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST = 4, CAP = 64 };
+enum { MOST = 6, CAP = 128 };
 
 typedef ig_tensor *function(ig_tensor *const *x);
 
@@ -241,6 +241,73 @@ static ig_tensor *f_cast(ig_tensor *const *x)
     return ig_cast(ig_mul(x[0], x[0]), IG_DTYPE_F64);
 }
 
+static ig_tensor *f_layer_norm(ig_tensor *const *x)
+{
+    return ig_square(ig_layer_norm(x[0], x[1], x[2], 0.1));
+}
+static ig_tensor *f_layer_norm_plain(ig_tensor *const *x)
+{
+    return ig_mul(ig_layer_norm(x[0], NULL, x[1], 0.1), ig_layer_norm(x[0], NULL, NULL, 0));
+}
+static ig_tensor *f_rms_norm(ig_tensor *const *x)
+{
+    return ig_mul(ig_rms_norm(x[0], x[1], 0.1), ig_rms_norm(x[0], NULL, 0.2));
+}
+static ig_tensor *f_group_norm(ig_tensor *const *x)
+{
+    return ig_square(ig_group_norm(x[0], 2, x[1], x[2], 0.1));
+}
+static ig_tensor *f_batch_norm(ig_tensor *const *x)
+{
+    return ig_square(
+        ig_batch_norm(x[0], x[1], x[2], &(ig_batch_norm_opts){.train = true, .eps = 0.1}));
+}
+/* x [B,C,H*W] as [B,C,H,W] with rows of `width` */
+static ig_tensor *as_image(ig_tensor *x, int64_t width)
+{
+    return ig_reshape(x, IG_SHAPE(ig_tensor_dim(x, 0), ig_tensor_dim(x, 1), -1, width));
+}
+static ig_tensor *f_conv2d(ig_tensor *const *x)
+{
+    const ig_conv_opts o = {
+        .stride = {2, 1}, .pad = {1, 2}, .dilation = {1, 2}, .groups = 2};
+    ig_tensor *y = ig_conv2d(as_image(x[0], 4), as_image(x[1], 2), x[2], &o);
+    return ig_mul(y, y);
+}
+static ig_tensor *f_conv1d(ig_tensor *const *x)
+{
+    return ig_square(
+        ig_conv1d(x[0], x[1], NULL, &(ig_conv_opts){.pad = {1}, .stride = {2}}));
+}
+static ig_tensor *f_conv_transpose2d(ig_tensor *const *x)
+{
+    const ig_conv_opts o = {.stride = {2, 1},
+                            .pad = {0, 1},
+                            .dilation = {1, 2},
+                            .groups = 2,
+                            .out_pad = {1, 0}};
+    ig_tensor *y = ig_conv_transpose2d(as_image(x[0], 3), as_image(x[1], 2), x[2], &o);
+    return ig_reshape(ig_mul(y, y), IG_SHAPE(-1));
+}
+static ig_tensor *f_conv_transpose1d(ig_tensor *const *x)
+{
+    return ig_square(
+        ig_conv_transpose1d(x[0], x[1], NULL, &(ig_conv_opts){.stride = {3}, .pad = {1}}));
+}
+static ig_tensor *f_max_pool2d(ig_tensor *const *x)
+{
+    const ig_pool_opts o = {.kernel = {2, 3}, .stride = {1, 2}, .pad = {1, 0}};
+    return ig_square(ig_max_pool2d(as_image(x[0], 5), &o));
+}
+static ig_tensor *f_avg_pool2d(ig_tensor *const *x)
+{
+    const ig_pool_opts o = {.kernel = {2, 3}, .stride = {1, 2}, .pad = {1, 1}};
+    ig_pool_opts counting = o;
+    counting.count_pads = true;
+    return ig_mul(ig_avg_pool2d(as_image(x[0], 5), &o),
+                  ig_avg_pool2d(as_image(x[0], 5), &counting));
+}
+
 #define ONE(name_, low_, high_)                                                            \
     {                                                                                      \
         .name = #name_, .f = f_##name_, .n_in = 1, .dims = {{3, 5}}, .low = low_,          \
@@ -343,6 +410,57 @@ static const entry entries[] = {
      .dims = {{4}, {4, 3}},
      .low = -1,
      .high = 1},
+    TWO(rms_norm, -2, 2, {3, 2, 5}, {5}),
+    {.name = "layer_norm",
+     .f = f_layer_norm,
+     .n_in = 3,
+     .dims = {{3, 5}, {5}, {5}},
+     .low = -2,
+     .high = 2},
+    {.name = "layer_norm, no gain",
+     .f = f_layer_norm_plain,
+     .n_in = 2,
+     .dims = {{35, 3}, {3}},
+     .low = -2,
+     .high = 2},
+    {.name = "group_norm",
+     .f = f_group_norm,
+     .n_in = 3,
+     .dims = {{2, 4, 3}, {4}, {4}},
+     .low = -2,
+     .high = 2},
+    {.name = "batch_norm",
+     .f = f_batch_norm,
+     .n_in = 3,
+     .dims = {{2, 3, 4}, {3}, {3}},
+     .low = -2,
+     .high = 2},
+    {.name = "conv2d",
+     .f = f_conv2d,
+     .n_in = 3,
+     .dims = {{2, 4, 12}, {2, 2, 6}, {2}},
+     .low = -1,
+     .high = 1},
+    TWO(conv1d, -1, 1, {2, 2, 7}, {3, 2, 3}),
+    {.name = "conv_transpose2d",
+     .f = f_conv_transpose2d,
+     .n_in = 3,
+     .dims = {{1, 4, 6}, {4, 1, 4}, {2}},
+     .low = -1,
+     .high = 1},
+    TWO(conv_transpose1d, -1, 1, {2, 2, 4}, {2, 1, 3}),
+    {.name = "max_pool2d",
+     .f = f_max_pool2d,
+     .n_in = 1,
+     .dims = {{2, 2, 20}},
+     .low = -2,
+     .high = 2},
+    {.name = "avg_pool2d",
+     .f = f_avg_pool2d,
+     .n_in = 1,
+     .dims = {{2, 2, 20}},
+     .low = -2,
+     .high = 2},
     {.name = "linear",
      .f = f_linear,
      .n_in = 3,

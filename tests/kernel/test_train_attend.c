@@ -90,7 +90,7 @@ static problem make(const shape *s, uint64_t seed)
         const int64_t n = s->b * s->t * s->s;
         a->allowed = p.allowed = malloc((size_t)n + 1);
         for (int64_t i = 0; i < n; i++)
-            p.allowed[i] = i / s->s % 7 == 3 ? 0 : i % 3 != 1;
+            p.allowed[i] = (uint8_t)(i / s->s % 7 != 3 && i % 3 != 1);
         a->allowed_stride[0] = s->t * s->s;
         a->allowed_stride[2] = s->s;
         a->allowed_stride[3] = 1;

@@ -219,10 +219,97 @@ static ig_tensor *call_scatter_add(const call *c)
     return ig_scatter_add(c->in[0], (int)whole(c, "dim", 0), c->in[1], c->in[2]);
 }
 
+static ig_tensor *call_layer_norm(const call *c)
+{
+    return ig_layer_norm(c->in[0], c->n_in > 1 ? c->in[1] : NULL,
+                         c->n_in > 2 ? c->in[2] : NULL, real(c, "eps", 1e-5));
+}
+static ig_tensor *call_rms_norm(const call *c)
+{
+    return ig_rms_norm(c->in[0], c->n_in > 1 ? c->in[1] : NULL, real(c, "eps", 1e-5));
+}
+static ig_tensor *call_group_norm(const call *c)
+{
+    return ig_group_norm(c->in[0], whole(c, "groups", 1), c->n_in > 1 ? c->in[1] : NULL,
+                         c->n_in > 2 ? c->in[2] : NULL, real(c, "eps", 1e-5));
+}
+static ig_tensor *call_batch_norm(const call *c)
+{
+    return ig_batch_norm(c->in[0], c->n_in > 1 ? c->in[1] : NULL,
+                         c->n_in > 2 ? c->in[2] : NULL,
+                         &(ig_batch_norm_opts){.train = true, .eps = real(c, "eps", 1e-5)});
+}
+
+/* One number for all dimensions, or a list. */
+static void sizes(const call *c, const char *name, int64_t *out, int64_t otherwise)
+{
+    if (!list(c, name, out))
+        out[0] = out[1] = whole(c, name, otherwise);
+}
+static ig_conv_opts conv_opts(const call *c)
+{
+    ig_conv_opts o = {.groups = whole(c, "groups", 1)};
+    sizes(c, "stride", o.stride, 1);
+    sizes(c, "padding", o.pad, 0);
+    sizes(c, "dilation", o.dilation, 1);
+    sizes(c, "output_padding", o.out_pad, 0);
+    return o;
+}
+static ig_tensor *call_conv1d(const call *c)
+{
+    const ig_conv_opts o = conv_opts(c);
+    return ig_conv1d(c->in[0], c->in[1], c->n_in > 2 ? c->in[2] : NULL, &o);
+}
+static ig_tensor *call_conv2d(const call *c)
+{
+    const ig_conv_opts o = conv_opts(c);
+    return ig_conv2d(c->in[0], c->in[1], c->n_in > 2 ? c->in[2] : NULL, &o);
+}
+static ig_tensor *call_conv_transpose1d(const call *c)
+{
+    const ig_conv_opts o = conv_opts(c);
+    return ig_conv_transpose1d(c->in[0], c->in[1], c->n_in > 2 ? c->in[2] : NULL, &o);
+}
+static ig_tensor *call_conv_transpose2d(const call *c)
+{
+    const ig_conv_opts o = conv_opts(c);
+    return ig_conv_transpose2d(c->in[0], c->in[1], c->n_in > 2 ? c->in[2] : NULL, &o);
+}
+static ig_pool_opts pool_opts(const call *c)
+{
+    ig_pool_opts o = {.count_pads = json_object_get(c->attrs, "count_include_pad")
+                                        ? truth(c, "count_include_pad")
+                                        : true};
+    sizes(c, "kernel", o.kernel, 2);
+    sizes(c, "stride", o.stride, 0);
+    sizes(c, "padding", o.pad, 0);
+    return o;
+}
+static ig_tensor *call_max_pool2d(const call *c)
+{
+    const ig_pool_opts o = pool_opts(c);
+    return ig_max_pool2d(c->in[0], &o);
+}
+static ig_tensor *call_avg_pool2d(const call *c)
+{
+    const ig_pool_opts o = pool_opts(c);
+    return ig_avg_pool2d(c->in[0], &o);
+}
+
 static const struct {
     const char *name;
     call_fn *f;
 } others[] = {
+    {"conv1d", call_conv1d},
+    {"conv2d", call_conv2d},
+    {"conv_transpose1d", call_conv_transpose1d},
+    {"conv_transpose2d", call_conv_transpose2d},
+    {"max_pool2d", call_max_pool2d},
+    {"avg_pool2d", call_avg_pool2d},
+    {"layer_norm", call_layer_norm},
+    {"rms_norm", call_rms_norm},
+    {"group_norm", call_group_norm},
+    {"batch_norm", call_batch_norm},
     {"nll", call_nll},
     {"cumsum", call_cumsum},
     {"cumprod", call_cumprod},

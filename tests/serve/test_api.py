@@ -410,6 +410,24 @@ class Tiny(Shared):
                 self.assertIn(b"data: [DONE]", got)
             self.assertIn(b'"finish_reason":"length"', got)
 
+    def test_many_half_closed(self):
+        """Many at once, that wait in the queue: each gets its answer."""
+        got = []
+
+        def one():
+            with self.s.connect() as s:
+                s.sendall(request_bytes("/v1/completions", self.long(max_tokens=20),
+                                        "Connection: close"))
+                s.shutdown(socket.SHUT_WR)
+                got.append(read_until(s, b"no such bytes"))
+        threads = [threading.Thread(target=one) for _ in range(40)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual([x[:12] for x in got], [b"HTTP/1.1 200"] * 40)
+        self.assertTrue(all(b'"text":"' + b"a" * 20 in x for x in got))
+
     def test_waiting_client_leaves(self):
         """One that waits in the queue goes; those that run give what they give alone."""
         alone = self.s.json("/v1/completions", self.long())["choices"][0]["text"]
