@@ -163,6 +163,17 @@ void ig__walk_store(const ig__walk_over *w, int64_t first, int64_t n, const void
     }
 }
 
+/* The same bytes of a bool operand, not converted. */
+static void load_bytes(const ig__walk_over *w, int64_t first, int64_t n, uint8_t *dst)
+{
+    const int64_t stride = w->strides[w->n_dims - 1];
+    runs r;
+    runs_begin(&r, w, first, n);
+    for (int64_t run, offset; (run = runs_next(&r, w, &offset)); dst += run)
+        for (int64_t i = 0; i < run; i++)
+            dst[i] = (uint8_t)w->data[offset + i * stride];
+}
+
 /* May chunks of x be read and written where they lie? */
 static bool lies_ready(const ig__walk_over *w, ig__compute compute)
 {
@@ -182,6 +193,8 @@ void ig__pointwise(const ig__eval *e, ig__span_fn *const *span, int64_t begin, i
         ready[i] = lies_ready(&in[i], compute);
     }
     out = ig__walk_of(e, &e->out[0], type);
+    /* a condition beside operands of another type stays as it is */
+    const bool bytes = e->n_in && in[e->n_in - 1].dtype != IG_DTYPE_BOOL;
     const bool out_ready = lies_ready(&out, compute);
     const int64_t last = end * IG_SPAN < e->out[0].n ? end * IG_SPAN : e->out[0].n;
     for (int64_t at = begin * IG_SPAN; at < last; at += IG_CHUNK) {
@@ -189,6 +202,15 @@ void ig__pointwise(const ig__eval *e, ig__span_fn *const *span, int64_t begin, i
         char *buffer = e->scratch;
         const void *x[IG_MAX_INPUTS];
         for (int i = 0; i < e->n_in; i++) {
+            if (in[i].dtype == IG_DTYPE_BOOL && bytes) {
+                x[i] = in[i].data + at;
+                if (in[i].n_dims == 1 && in[i].strides[0] == 1)
+                    continue;
+                load_bytes(&in[i], at, n, (uint8_t *)buffer);
+                x[i] = buffer;
+                buffer += IG_CHUNK * size;
+                continue;
+            }
             x[i] = in[i].data + (size_t)at * size;
             if (ready[i])
                 continue;

@@ -60,6 +60,10 @@ void ig__f32_shift(const ig__eval *e, void *y, const void *const *x, int64_t n)
     const float by = (float)((const ig__scale_attrs *)e->attrs)->factor;
     e->t->binary(IG__BINARY_ADD, y, x[0], 1, &by, 0, n);
 }
+void ig__f32_where(const ig__eval *e, void *y, const void *const *x, int64_t n)
+{
+    e->t->where(y, x[0], 1, x[1], 1, x[2], 1, n);
+}
 void ig__f32_clamp(const ig__eval *e, void *y, const void *const *x, int64_t n)
 {
     const ig__clamp_attrs *a = e->attrs;

@@ -266,6 +266,11 @@ static void test_comparison(void **state)
     HAS(ig_logical_xor(p, q), 0, 1, 0, 0);
     HAS(ig_logical_not(p), 0, 1, 1, 1);
     HAS(ig_where(p, x, y), 1, 2, 2, 3);
+    HAS(ig_where(p, q, p), 1, 0, 0, 0); /* all bool */
+    HAS(ig_where(p, ig_cast(y, IG_DTYPE_I32), ig_cast(x, IG_DTYPE_I64)), 2, 2, 0, 4);
+    HAS(ig_where(ig_unsqueeze(ig_slice(p, 0, 0, 2, 1), 1), ig_cast(y, IG_DTYPE_BF16),
+                 ig_tensor_scalar(ctx, IG_DTYPE_BF16, 7)),
+        2, 2, 2, 3, 7, 7, 7, 7);
 }
 
 static void test_order(void **state)
