@@ -174,6 +174,17 @@ static void load_bytes(const ig__walk_over *w, int64_t first, int64_t n, uint8_t
             dst[i] = (uint8_t)w->data[offset + i * stride];
 }
 
+static void store_bytes(const ig__walk_over *w, int64_t first, int64_t n,
+                        const uint8_t *src)
+{
+    const int64_t stride = w->strides[w->n_dims - 1];
+    runs r;
+    runs_begin(&r, w, first, n);
+    for (int64_t run, offset; (run = runs_next(&r, w, &offset)); src += run)
+        for (int64_t i = 0; i < run; i++)
+            w->data[offset + i * stride] = (char)src[i];
+}
+
 /* May chunks of x be read and written where they lie? */
 static bool lies_ready(const ig__walk_over *w, ig__compute compute)
 {
@@ -195,7 +206,10 @@ void ig__pointwise(const ig__eval *e, ig__span_fn *const *span, int64_t begin, i
     out = ig__walk_of(e, &e->out[0], type);
     /* a condition beside operands of another type stays as it is */
     const bool bytes = e->n_in && in[e->n_in - 1].dtype != IG_DTYPE_BOOL;
-    const bool out_ready = lies_ready(&out, compute);
+    const bool truths = out.dtype == IG_DTYPE_BOOL && compute != IG_COMPUTE_I64;
+    const size_t out_size = truths ? 1 : size;
+    const bool out_ready =
+        truths ? out.n_dims == 1 && out.strides[0] == 1 : lies_ready(&out, compute);
     const int64_t last = end * IG_SPAN < e->out[0].n ? end * IG_SPAN : e->out[0].n;
     for (int64_t at = begin * IG_SPAN; at < last; at += IG_CHUNK) {
         const int64_t n = last - at < IG_CHUNK ? last - at : IG_CHUNK;
@@ -218,9 +232,11 @@ void ig__pointwise(const ig__eval *e, ig__span_fn *const *span, int64_t begin, i
             x[i] = buffer;
             buffer += IG_CHUNK * size;
         }
-        void *y = out_ready ? out.data + (size_t)at * size : buffer;
+        void *y = out_ready ? out.data + (size_t)at * out_size : buffer;
         span[compute](e, y, x, n);
-        if (!out_ready)
+        if (!out_ready && truths)
+            store_bytes(&out, at, n, y);
+        else if (!out_ready)
             ig__walk_store(&out, at, n, y, compute);
     }
 }
