@@ -229,6 +229,51 @@ static ig_tensor *f_avg_pool2d(ig_tensor *const *x)
     return ig_mul(ig_avg_pool2d(as_image(x[0], 5), &o),
                   ig_avg_pool2d(as_image(x[0], 5), &counting));
 }
+/* q of 4 heads over 2 of keys, [1,4,3,2] and [1,2,5,2] */
+static ig_tensor *attend(ig_tensor *const *x, const ig_attention_opts *o)
+{
+    return ig_square(ig_attention(ig_reshape(x[0], IG_SHAPE(1, 4, -1, 2)),
+                                  ig_reshape(x[1], IG_SHAPE(1, 2, -1, 2)),
+                                  ig_reshape(x[2], IG_SHAPE(1, 2, -1, 2)), o));
+}
+static ig_tensor *f_attention(ig_tensor *const *x)
+{
+    return attend(x, NULL);
+}
+static ig_tensor *f_attention_causal(ig_tensor *const *x)
+{
+    return attend(x, &(ig_attention_opts){.causal = true, .window = 3, .scale = 0.9});
+}
+/* The second query sees nothing. */
+static ig_tensor *f_attention_masked(ig_tensor *const *x)
+{
+    static const uint8_t allowed[15] = {1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
+    ig_tensor *mask =
+        ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_BOOL, IG_SHAPE(3, 5), allowed);
+    return attend(x, &(ig_attention_opts){.mask = mask});
+}
+static ig_tensor *f_attention_biased(ig_tensor *const *x)
+{
+    static const double bias[5] = {0.5, -1, 0, 2, -0.25};
+    ig_tensor *mask =
+        ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_F64, IG_SHAPE(5), bias);
+    return attend(x, &(ig_attention_opts){.mask = mask, .causal = true});
+}
+static ig_tensor *rotated(ig_tensor *x, bool halves)
+{
+    static const int32_t positions[5] = {3, 0, 1, 7, 2};
+    ig_tensor *at =
+        ig_tensor_from(ig_tensor_context(x), IG_DTYPE_I32, IG_SHAPE(5), positions);
+    return ig_square(ig_rope(x, ig_rope_table(at, 4, NULL), halves));
+}
+static ig_tensor *f_rope(ig_tensor *const *x)
+{
+    return rotated(x[0], false);
+}
+static ig_tensor *f_rope_halves(ig_tensor *const *x)
+{
+    return rotated(x[0], true);
+}
 
 #define ONE(name_, low_, high_)                                                            \
     {                                                                                      \
@@ -363,6 +408,37 @@ static const entry entries[] = {
      .f = f_avg_pool2d,
      .n_in = 1,
      .dims = {{2, 2, 20}},
+     .low = -2,
+     .high = 2},
+    {.name = "attention",
+     .f = f_attention,
+     .n_in = 3,
+     .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "attention_causal",
+     .f = f_attention_causal,
+     .n_in = 3,
+     .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "attention_masked",
+     .f = f_attention_masked,
+     .n_in = 3,
+     .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "attention_biased",
+     .f = f_attention_biased,
+     .n_in = 3,
+     .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "rope", .f = f_rope, .n_in = 1, .dims = {{2, 5, 6}}, .low = -2, .high = 2},
+    {.name = "rope_halves",
+     .f = f_rope_halves,
+     .n_in = 1,
+     .dims = {{2, 5, 6}},
      .low = -2,
      .high = 2},
     {.name = "linear",
