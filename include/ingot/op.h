@@ -299,6 +299,23 @@ IG_API ig_tensor *ig_rope_table(ig_tensor *positions, int64_t n_rotated,
  * (i, n_rotated/2 + i). Elements from n_rotated on stay. */
 IG_API ig_tensor *ig_rope(ig_tensor *x, ig_tensor *table, bool halves);
 
+/* How a recurrent layer goes from step to step; the order of gates in weights is that of the name:
+ * RNN tanh; LSTM i, f, g, o; GRU r, z, n. */
+typedef enum ig_cell { IG_CELL_RNN, IG_CELL_LSTM, IG_CELL_GRU } ig_cell;
+typedef struct ig_recurrent_opts {
+    int layers;     /* 0: 1; at most 32 */
+    bool both;      /* directions: outputs of both stand side by side */
+    double dropout; /* between layers */
+    ig_tensor *
+        lengths; /* [B] integers: steps of each sequence; NULL: all. Outputs behind are 0 */
+    ig_tensor *h0, *c0;         /* [layers * directions, B, D]; NULL: zeros */
+    ig_tensor **h_out, **c_out; /* last states, shaped as h0; NULL: not wanted */
+} ig_recurrent_opts;
+/* x [B,T,K] -> [B,T,D], or [B,T,2D]. weights: for each layer, forward then backward, w_in [G*D,K],
+ * w [G*D,D], b_in [G*D], b [G*D] (NULL: no bias), with 1, 4 or 3 gates. opts may be NULL. */
+IG_API ig_tensor *ig_recurrent(ig_cell cell, ig_tensor *x, ig_tensor *const *weights,
+                               int n_weights, const ig_recurrent_opts *opts);
+
 /* ---- losses --------------------------------------------------------------------------------------- */
 
 typedef struct ig_cross_entropy_opts {

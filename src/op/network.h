@@ -4,6 +4,7 @@
 #ifndef INGOT_OP_NETWORK_H
 #define INGOT_OP_NETWORK_H
 
+#include "ingot/op.h"
 #include "op/op.h"
 
 /* Make every operand that is there of one dtype that the kernels compute in: f64 if one is f64, else
@@ -30,5 +31,8 @@ extern const ig__op ig__op_max_pool, ig__op_max_pool_grad, ig__op_max_pool_take,
 
 /* attend.c; rows contiguous */
 extern const ig__op ig__op_attention_tiled, ig__op_attention_tiled_grad;
+
+/* recurrent.c; operands dense but lengths */
+extern const ig__op ig__op_recurrent, ig__op_recurrent_grad;
 
 #endif

@@ -274,6 +274,47 @@ static ig_tensor *f_rope_halves(ig_tensor *const *x)
 {
     return rotated(x[0], true);
 }
+/* Two layers in both directions over sequences of 3 and 2 steps of 3, from a state: x [2,3,2], and all
+ * weights in one operand. */
+static ig_tensor *recurrent(ig_tensor *const *x, ig_cell cell, int gates)
+{
+    static const int32_t lengths[2] = {3, 2};
+    ig_context *ctx = ig_tensor_context(x[0]);
+    ig_tensor *w[16], *h, *c;
+    int64_t at = 0;
+    for (int i = 0; i < 16; i++) { /* D is 1: layer 0 reads 2 numbers, as layer 1 does */
+        const int64_t n = gates * (i % 4 == 0 ? 2 : 1);
+        w[i] = ig_slice(x[1], 0, at, at + n, 1);
+        if (i % 4 < 2)
+            w[i] = ig_reshape(w[i], IG_SHAPE(gates, -1));
+        at += n;
+    }
+    w[7] = NULL;
+    const ig_recurrent_opts o = {
+        .layers = 2,
+        .both = true,
+        .lengths = ig_tensor_from(ctx, IG_DTYPE_I32, IG_SHAPE(2), lengths),
+        .h0 = x[2],
+        .c0 = x[3],
+        .h_out = &h,
+        .c_out = &c};
+    ig_tensor *y = ig_recurrent(cell, x[0], w, 16, &o);
+    ig_tensor *all[3] = {ig_reshape(y, IG_SHAPE(-1)), ig_reshape(h, IG_SHAPE(-1)),
+                         cell == IG_CELL_LSTM ? ig_reshape(c, IG_SHAPE(-1)) : NULL};
+    return ig_square(ig_cat(all, cell == IG_CELL_LSTM ? 3 : 2, 0));
+}
+static ig_tensor *f_rnn(ig_tensor *const *x)
+{
+    return recurrent(x, IG_CELL_RNN, 1);
+}
+static ig_tensor *f_lstm(ig_tensor *const *x)
+{
+    return recurrent(x, IG_CELL_LSTM, 4);
+}
+static ig_tensor *f_gru(ig_tensor *const *x)
+{
+    return recurrent(x, IG_CELL_GRU, 3);
+}
 
 #define ONE(name_, low_, high_)                                                            \
     {                                                                                      \
@@ -441,6 +482,27 @@ static const entry entries[] = {
      .dims = {{2, 5, 6}},
      .low = -2,
      .high = 2},
+    {.name = "rnn",
+     .f = f_rnn,
+     .n_in = 3,
+     .dims = {{2, 3, 2}, {20}, {4, 2, 1}, {4, 2, 1}},
+     .low = -1,
+     .high = 1,
+     .first_order = true},
+    {.name = "lstm",
+     .f = f_lstm,
+     .n_in = 4,
+     .dims = {{2, 3, 2}, {80}, {4, 2, 1}, {4, 2, 1}},
+     .low = -1,
+     .high = 1,
+     .first_order = true},
+    {.name = "gru",
+     .f = f_gru,
+     .n_in = 3,
+     .dims = {{2, 3, 2}, {60}, {4, 2, 1}, {4, 2, 1}},
+     .low = -1,
+     .high = 1,
+     .first_order = true},
     {.name = "linear",
      .f = f_linear,
      .n_in = 3,

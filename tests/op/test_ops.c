@@ -318,10 +318,32 @@ static ig_tensor *call_rope(const call *c)
     return ig_rope(x, table, pairs && !strncmp(pairs, "halves", 6));
 }
 
+static ig_tensor *recurrent(const call *c, ig_cell cell)
+{
+    return ig_recurrent(cell, c->in[0], c->in + 1, c->n_in - 1,
+                        &(ig_recurrent_opts){.layers = (c->n_in - 1) / 4});
+}
+static ig_tensor *call_rnn(const call *c)
+{
+    return recurrent(c, IG_CELL_RNN);
+}
+static ig_tensor *call_lstm(const call *c)
+{
+    return recurrent(c, IG_CELL_LSTM);
+}
+static ig_tensor *call_gru(const call *c)
+{
+    return recurrent(c, IG_CELL_GRU);
+}
+
 static const struct {
     const char *name;
     call_fn *f;
 } others[] = {
+    {"rnn_tanh", call_rnn},
+    {"rnn", call_rnn},
+    {"lstm", call_lstm},
+    {"gru", call_gru},
     {"attention", call_attention},
     {"rope", call_rope},
     {"conv1d", call_conv1d},
