@@ -35,4 +35,7 @@ extern const ig__op ig__op_attention_tiled, ig__op_attention_tiled_grad;
 /* recurrent.c; operands dense but lengths */
 extern const ig__op ig__op_recurrent, ig__op_recurrent_grad;
 
+/* linear_entropy.c */
+extern const ig__op ig__op_linear_entropy;
+
 #endif

@@ -123,6 +123,7 @@ const ig__op *const ig__op_table[] = {
     &ig__op_attention_tiled_grad,
     &ig__op_recurrent,
     &ig__op_recurrent_grad,
+    &ig__op_linear_entropy,
     NULL,
 };
 
