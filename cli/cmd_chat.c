@@ -11,6 +11,7 @@
 #include "terminal.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,6 +291,8 @@ static void converse(chat *c)
             drop_line(c);
             continue;
         }
+        if (got == INPUT_FAILED)
+            c->code = report_fail("chat: standard input: %s", strerror(errno));
         if (got != INPUT_LINE)
             break;
         const size_t n_name = command_name(line);
@@ -300,7 +303,7 @@ static void converse(chat *c)
             got = collect(c, &message, line);
             if (got == INPUT_INTERRUPTED)
                 drop_line(c);
-            else if (message.text && !is_blank(message.text))
+            else if (got != INPUT_FAILED && message.text && !is_blank(message.text))
                 say(c, message.text);
         }
         input_free(&message);
@@ -323,6 +326,7 @@ static int prepare(chat *c, session *s, const char *path)
     ig_sampler *sampler; /* made once to see that the options are right */
     code = session_sampler(&sampler, s, &c->o->draw, 0);
     ig_sampler_destroy(sampler);
+    interrupt_catch(false); /* before the terminal's mode changes */
     c->terminal = terminal_open();
     c->turns = c->o->json ? json_array() : NULL;
     if (!c->terminal || (c->o->json && !c->turns) ||
@@ -344,9 +348,7 @@ static int run(report *out, const void *opts, const char *const *operands, int n
                    report_clean(name, sizeof name, ig_model_get_info(s.model).name),
                    (long long)ig_runner_context(s.runner), ig_context_threads(s.ctx),
                    ig_context_threads_reason(s.ctx));
-        interrupt_catch(false);
         converse(&c);
-        interrupt_release();
         if (!terminal_is_interactive(c.terminal))
             code = c.code;
         if (c.turns) {
@@ -356,6 +358,7 @@ static int run(report *out, const void *opts, const char *const *operands, int n
         }
     }
     terminal_close(c.terminal);
+    interrupt_release();
     json_decref(c.turns);
     conversation_fini(&c.talk);
     session_close(&s);

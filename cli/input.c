@@ -36,8 +36,8 @@ static int read_all(input *in, int fd)
         const ssize_t n = read(fd, in->text + in->n, cap - in->n);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0) /* a standard input that is closed holds nothing */
-            return errno == EBADF && fd == STDIN_FILENO ? 0 : errno;
+        if (n < 0)
+            return errno;
         in->n += (size_t)n;
         in->text[in->n] = 0;
         if (n == 0)
@@ -91,11 +91,12 @@ input_got input_line(char **line_out, FILE *file)
     errno = 0;
     const ssize_t n = getline(line_out, &cap, file);
     if (n < 0) {
-        const bool interrupted = errno == EINTR;
+        const int failed = errno;
         free(*line_out);
         *line_out = NULL;
         clearerr(file);
-        return interrupted ? INPUT_INTERRUPTED : INPUT_END;
+        errno = failed;
+        return !failed ? INPUT_END : failed == EINTR ? INPUT_INTERRUPTED : INPUT_FAILED;
     }
     if (n && (*line_out)[n - 1] == '\n')
         (*line_out)[n - 1] = 0;

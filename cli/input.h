@@ -23,8 +23,9 @@ int input_choose(input *in, const char *verb, const char *text, const char *file
 void input_drop_newline(input *in);
 void input_free(input *in);
 
-typedef enum input_got { INPUT_LINE, INPUT_END, INPUT_INTERRUPTED } input_got;
-/* The next line without its newline; *line_out is the caller's to free. */
+typedef enum input_got { INPUT_LINE, INPUT_END, INPUT_INTERRUPTED, INPUT_FAILED } input_got;
+/* The next line without its newline; *line_out is the caller's to free. After INPUT_FAILED
+ * errno says why. */
 input_got input_line(char **line_out, FILE *file);
 
 #endif

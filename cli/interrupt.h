@@ -10,5 +10,8 @@ void interrupt_catch(bool twice_ends);
 void interrupt_release(void);
 const volatile int *interrupt_flag(void);
 void interrupt_clear(void);
+/* Readable since the last Ctrl-C: for poll, which a signal just before it does not end. -1:
+ * there is none. */
+int interrupt_fd(void);
 
 #endif

@@ -3,13 +3,15 @@
  */
 #include "verbs.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static const args_verb *const verbs[] = {&verb_run,      &verb_chat,       &verb_bench,
-                                         &verb_tokenize, &verb_detokenize, &verb_perplexity,
-                                         &verb_info};
+static const args_verb *const verbs[] = {&verb_run,        &verb_chat,     &verb_serve,
+                                         &verb_bench,      &verb_tokenize, &verb_detokenize,
+                                         &verb_perplexity, &verb_info};
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
 static void help_all(report *out)
@@ -101,8 +103,22 @@ static int run(report *out, int argc, char *const *argv)
     return run_verb(out, verb, help, argc - 2, argv + 2);
 }
 
+/* A standard stream that was closed would be the number of the next file that is opened, and
+ * what is written to it would go there. So each gets a file that holds nothing and cannot be
+ * written to. */
+static void fill_closed_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    fill_closed_streams();
     /* a closed pipe is then a failed write, which report_end understands */
     signal(SIGPIPE, SIG_IGN);
     report out = {.n_held = 0};

@@ -11,7 +11,9 @@
 
 typedef struct terminal terminal;
 
-terminal *terminal_open(void); /* NULL: no memory */
+/* With interrupt_catch before and interrupt_release behind terminal_close: in between the
+ * terminal is in no state to be left. What was typed before is kept. NULL: no memory. */
+terminal *terminal_open(void);
 /* Is a person typing? */
 bool terminal_is_interactive(const terminal *t);
 /* The next line without its newline, the caller's to free. Ctrl-C while typing is

@@ -5,6 +5,6 @@
 #include "args.h"
 
 extern const args_verb verb_run, verb_chat, verb_bench, verb_tokenize, verb_detokenize,
-    verb_perplexity, verb_info;
+    verb_perplexity, verb_info, verb_serve;
 
 #endif

@@ -14,8 +14,11 @@ target_compile_definitions(ig_flags INTERFACE _GNU_SOURCE
     $<$<CONFIG:Debug>:IG_DEBUG=1>)
 target_include_directories(ig_flags INTERFACE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
 if(IG_SANITIZE)
-    target_compile_options(ig_flags INTERFACE -fsanitize=${IG_SANITIZE} -fno-omit-frame-pointer
-        -fno-sanitize-recover=all)
+    # a target with the property IG_PLAIN is compiled without
+    set(plain $<BOOL:$<TARGET_PROPERTY:IG_PLAIN>>)
+    target_compile_options(ig_flags INTERFACE
+        $<$<NOT:${plain}>:-fsanitize=${IG_SANITIZE}> $<$<NOT:${plain}>:-fno-omit-frame-pointer>
+        $<$<NOT:${plain}>:-fno-sanitize-recover=all>)
     target_link_options(ig_flags INTERFACE -fsanitize=${IG_SANITIZE})
 endif()
 

@@ -4,7 +4,7 @@
 #
 #   say TEXT           a line on standard error, with the seconds since the script began
 #   die TEXT           the same, then the end, with exit code 1
-#   set_up WHAT...     install what is missing: build python cmocka (Debian and Ubuntu, as root
+#   set_up WHAT...     install what is missing: build python cmocka clang (Debian and Ubuntu, as root
 #                      or through sudo; elsewhere say what to install)
 #   n_jobs             how many compilers at once
 #   compile LOG ...    cmake --build with these arguments; its output goes to the log, and a
@@ -67,10 +67,15 @@ missing() { # PART
         pkg-config --exists jansson 2>/dev/null || printf ' libjansson-dev'
         pkg-config --exists libpcre2-8 2>/dev/null || printf ' libpcre2-dev'
         pkg-config --exists libedit 2>/dev/null || printf ' libedit-dev'
+        pkg-config --exists libmicrohttpd 2>/dev/null || printf ' libmicrohttpd-dev'
         ;;
     python)
         has python3 || printf ' python3'
         python3 -m pip --version >/dev/null 2>&1 || printf ' python3-pip'
+        ;;
+    clang) # with the libraries of its fuzzer and sanitizers
+        has clang && [ -n "$(find "$(clang -print-resource-dir)/" -name 'libclang_rt.fuzzer-*')" ] ||
+            printf ' clang libclang-rt-dev'
         ;;
     cmocka)
         has python3 || printf ' python3'

@@ -31,6 +31,9 @@ typedef struct ig_context_opts {
     const ig_allocator *allocator; /* NULL: the C library's; copied */
     void (*log)(void *user, ig_log_level level, const char *line); /* NULL: silent */
     void *log_user;
+    size_t tensor_budget; /* bytes that tensors may reserve; 0: no bound */
+    bool poison; /* fill memory of tensors with a pattern (NaN as floats) when it is taken
+                    and given back */
 } ig_context_opts;
 
 /* Make a context. `opts` may be NULL. On failure *ctx_out is NULL. */
@@ -44,7 +47,34 @@ IG_API const char *ig_context_threads_reason(const ig_context *ctx);
 /* The instruction set of the kernels in use: "avx512"; static storage. */
 IG_API const char *ig_context_isa(const ig_context *ctx);
 
-/* May be NULL. Everything made from the context must have been destroyed before. */
+/* ---- the first failure of an expression ------------------------------------------------ *
+ *
+ * A call of an operator that fails returns NULL and leaves its failure here. From then on all
+ * calls of operators on this context return NULL, until the failure is cleared: so a program
+ * checks once, where it matters. */
+IG_API ig_status ig_context_status(const ig_context *ctx);
+/* "matmul: inner sizes differ: [4,8] f32, [9,2] f32"; "" while all is well. Lives as long as the
+ * context; changed by the next failure. */
+IG_API const char *ig_context_message(const ig_context *ctx);
+IG_API void ig_context_clear(ig_context *ctx);
+
+/* ---- memory of tensors ------------------------------------------------------------------ */
+
+typedef struct ig_memory_stats {
+    size_t live_bytes;      /* that tensors and saved values hold now */
+    size_t peak_live_bytes; /* since the context was made, or ig_context_reset_peak */
+    size_t reserved_bytes;  /* taken from the allocator */
+    size_t peak_reserved_bytes;
+    size_t largest_free_bytes; /* the largest tensor that fits without reserving more */
+    int64_t n_reserves;        /* calls of the allocator so far: does not grow once warm */
+    double
+        fragmentation; /* share of the free reserved bytes outside the largest free block */
+} ig_memory_stats;
+IG_API ig_memory_stats ig_context_memory(const ig_context *ctx);
+IG_API void ig_context_reset_peak(ig_context *ctx);
+
+/* May be NULL. Tensors made from the context end with it; all else must have been destroyed
+ * before. */
 IG_API void ig_context_destroy(ig_context *ctx);
 
 #ifdef __cplusplus

@@ -29,8 +29,15 @@ IG_API IG_WARN_UNUSED ig_status ig_chat_encode(ig_ids *ids, const ig_tokenizer *
                                                const ig_message *messages,
                                                int64_t n_messages, ig_error *err);
 
-typedef enum ig_finish { IG_FINISH_STOP, IG_FINISH_LENGTH, IG_FINISH_CANCELLED } ig_finish;
-IG_API const char *ig_finish_name(ig_finish finish); /* "stop", "length", "cancelled" */
+typedef enum ig_finish {
+    IG_FINISH_STOP,
+    IG_FINISH_LENGTH,
+    IG_FINISH_CANCELLED,
+    IG_FINISH_DEADLINE, /* of an engine's requests only, as the next */
+    IG_FINISH_ERROR
+} ig_finish;
+/* "stop", "length", "cancelled", "deadline", "error"; static storage. */
+IG_API const char *ig_finish_name(ig_finish finish);
 
 /* One generated token, as the callback sees it. Pointers live for the call. */
 typedef struct ig_generated {

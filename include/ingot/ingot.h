@@ -5,12 +5,18 @@
 #include "ingot/status.h"
 #include "ingot/dtype.h"
 #include "ingot/context.h"
+#include "ingot/tensor.h"
+#include "ingot/op.h"
+#include "ingot/grad.h"
+#include "ingot/optim.h"
 #include "ingot/tokenizer.h"
 #include "ingot/template.h"
 #include "ingot/model.h"
 #include "ingot/runner.h"
 #include "ingot/sampler.h"
 #include "ingot/generate.h"
+#include "ingot/engine.h"
 #include "ingot/machine.h"
+#include "ingot/serve.h"
 
 #endif

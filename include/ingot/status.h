@@ -38,7 +38,8 @@ extern "C" {
     X(ERR_LIMIT, -7, "a limit would be passed")                                            \
     X(ERR_NUMERIC, -8, "a NaN or an infinity appeared")                                    \
     X(ERR_CANCELLED, -9, "cancelled by the caller")                                        \
-    X(ERR_INTERNAL, -10, "an invariant of the library does not hold")
+    X(ERR_INTERNAL, -10, "an invariant of the library does not hold")                      \
+    X(ERR_BUSY, -11, "no room now, but later")
 
 typedef enum ig_status {
 #define IG_STATUS_ENUM(name, value, text) IG_##name = value,

@@ -1,46 +1,57 @@
 /* The team: persistent threads, a generation-counting barrier, spin-then-futex waits.
  *
  * A wait spins for SPIN_NS looking at one word, then sleeps on that word with a futex. The
- * waker pays a system call only when somebody sleeps (`n_sleepers`). When there are more
- * threads in the team than idle cores, spinning steals time from the very thread that is
- * waited for: the spin is therefore short (about what a futex wake costs), and yields
- * nothing.
+ * waker pays a system call only when somebody sleeps.
  *
- *   run:     caller writes job, arg; bumps `epoch` (release); members see it (acquire),
- * run, and meet in the final barrier, which is also what the caller waits for. barrier: the
- * last of n arrivals resets `arrived` and bumps `phase`; others wait on `phase`.
+ *   run:     the caller writes job, arg and n_active; bumps `go` of each member that takes
+ *            part (release); they see it (acquire), run, and meet in the final barrier, which
+ *            is also what the caller waits for
+ *   barrier: the last of n_active arrivals resets `arrived` and bumps `phase`; others wait
+ *            on `phase`
+ *
+ *   share:   a run of as many members as are worth having (pace.h): what each member spent,
+ *            slept at barriers and went without a core is added up behind the run
  */
 #include "base/team.h"
 
 #include "base/clock.h"
+#include "base/pace.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SPIN_NS = 60000, SPINS_A_LOOK = 64 };
 
+/* A word that threads wait for. */
+typedef struct word {
+    _Alignas(64) uint32_t value;
+    uint32_t n_sleepers;
+} word;
+
 struct ig__team {
-    _Alignas(64) uint32_t phase; /* bumped by the last arrival of a barrier */
+    word phase; /* bumped by the last arrival of a barrier */
     _Alignas(64) uint32_t arrived;
-    _Alignas(64) uint32_t epoch; /* bumped by each run */
-    _Alignas(64) uint32_t n_sleepers;
-    int n_threads;
+    _Alignas(64) int n_threads;
+    int n_active; /* members 0 to n_active - 1 take part in the current run */
     bool quit;
     ig__job *job;
     void *arg;
     const ig_allocator *a;
+    ig__pace pace;
     struct member {
+        word go; /* bumped by each run that it takes part in */
         ig__team *team;
-        pthread_t thread;
+        pthread_t thread; /* of member 0: the caller's of the current run */
         int index;
+        /* of the last run; each written by its member, read by the caller behind the run */
+        int core;
+        int64_t slept_ns; /* at barriers */
+        int64_t cpu_ns, wall_ns;
     } * members; /* [n_threads]; member 0 is the caller */
 };
 
@@ -53,79 +64,144 @@ static inline void pause_cpu(void)
 #endif
 }
 
-/* Wait until *word differs from `seen`. */
-static void wait_change(ig__team *team, uint32_t *word, uint32_t seen)
+/* Wait until the word differs from `seen`; returns the time slept. */
+static int64_t wait_change(word *w, uint32_t seen)
 {
     const int64_t start = ig__now_ns();
+    int64_t now;
     do {
         for (int i = 0; i < SPINS_A_LOOK; i++) {
-            if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != seen)
-                return;
+            if (__atomic_load_n(&w->value, __ATOMIC_ACQUIRE) != seen)
+                return 0;
             pause_cpu();
         }
-    } while (ig__now_ns() - start < SPIN_NS);
+        now = ig__now_ns();
+    } while (now - start < SPIN_NS);
     /* seq_cst: the increment must be seen by a waker that changes the word after our last
      * look; the futex re-checks the word, so the other order is harmless */
-    __atomic_add_fetch(&team->n_sleepers, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == seen)
-        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-    __atomic_sub_fetch(&team->n_sleepers, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&w->n_sleepers, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&w->value, __ATOMIC_SEQ_CST) == seen)
+        syscall(SYS_futex, &w->value, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+    __atomic_sub_fetch(&w->n_sleepers, 1, __ATOMIC_SEQ_CST);
+    return ig__now_ns() - now;
 }
 
-static void bump(ig__team *team, uint32_t *word)
+static void bump(word *w)
 {
     /* seq_cst pairs with n_sleepers above: either we see the sleeper or it sees the new
      * word */
-    __atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&team->n_sleepers, __ATOMIC_SEQ_CST))
-        syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    __atomic_add_fetch(&w->value, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&w->n_sleepers, __ATOMIC_SEQ_CST))
+        syscall(SYS_futex, &w->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* The barrier; returns the time slept. */
+static int64_t meet(ig__team *team)
+{
+    /* read before the arrival: behind the last one the caller may begin another run */
+    const uint32_t n = (uint32_t)team->n_active;
+    if (n == 1)
+        return 0;
+    const uint32_t phase = __atomic_load_n(&team->phase.value, __ATOMIC_RELAXED);
+    /* acq_rel: the last arrival collects what all wrote and publishes it with the phase */
+    if (__atomic_add_fetch(&team->arrived, 1, __ATOMIC_ACQ_REL) == n) {
+        __atomic_store_n(&team->arrived, 0, __ATOMIC_RELAXED);
+        bump(&team->phase);
+        return 0;
+    }
+    return wait_change(&team->phase, phase);
 }
 
 void ig__team_barrier(ig__team *team)
 {
-    if (team->n_threads == 1)
+    const int64_t slept = meet(team);
+    if (!slept)
         return;
-    const uint32_t phase = __atomic_load_n(&team->phase, __ATOMIC_RELAXED);
-    /* acq_rel: the last arrival collects what all wrote and publishes it with the phase */
-    if (__atomic_add_fetch(&team->arrived, 1, __ATOMIC_ACQ_REL) ==
-        (uint32_t)team->n_threads) {
-        __atomic_store_n(&team->arrived, 0, __ATOMIC_RELAXED);
-        bump(team, &team->phase);
-    } else {
-        wait_change(team, &team->phase, phase);
-    }
+    for (int i = 0; i < team->n_active; i++) /* a long wait: there is time to look */
+        if (pthread_equal(team->members[i].thread, pthread_self()))
+            team->members[i].slept_ns += slept;
+}
+
+static int64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* The member's part of a run, up to the final barrier. */
+static void take_part(struct member *me)
+{
+    ig__team *team = me->team;
+    me->slept_ns = 0;
+    const int64_t wall = ig__now_ns(), cpu = cpu_ns();
+    team->job(team->arg, me->index, team->n_active);
+    me->wall_ns = ig__now_ns() - wall;
+    me->cpu_ns = cpu_ns() - cpu;
+    me->core = sched_getcpu();
 }
 
 static void *member_main(void *arg)
 {
     struct member *me = arg;
-    ig__team *team = me->team;
     for (uint32_t seen = 0;; seen++) {
-        wait_change(team, &team->epoch, seen);
-        if (team->quit)
+        wait_change(&me->go, seen);
+        if (me->team->quit)
             return NULL;
-        team->job(team->arg, me->index, team->n_threads);
-        ig__team_barrier(team);
+        take_part(me);
+        meet(me->team);
     }
+}
+
+static void run(ig__team *team, int n_active, ig__job *job, void *arg)
+{
+    team->n_active = n_active;
+    team->job = job;
+    team->arg = arg;
+    team->members[0].thread = pthread_self();
+    for (int i = 1; i < n_active; i++)
+        bump(&team->members[i].go);
+    if (n_active == 1)
+        job(arg, 0, 1);
+    else
+        take_part(&team->members[0]);
+    meet(team);
 }
 
 void ig__team_run(ig__team *team, ig__job *job, void *arg)
 {
-    if (team->n_threads == 1) {
-        job(arg, 0, 1);
-        return;
+    run(team, team->n_threads, job, arg);
+}
+
+/* Add up what the members say of a run. */
+static void look_back(ig__pace_run *r, const ig__team *team)
+{
+    const struct member *m = team->members;
+    for (int i = 0; i < team->n_active; i++) {
+        const int64_t off = m[i].wall_ns - m[i].cpu_ns - m[i].slept_ns;
+        r->cpu_ns += m[i].cpu_ns;
+        r->off_ns = off > r->off_ns ? off : r->off_ns;
+        for (int j = 0; j < i; j++)
+            r->crowded |= m[i].core == m[j].core;
     }
-    team->job = job;
-    team->arg = arg;
-    bump(team, &team->epoch);
-    job(arg, 0, team->n_threads);
-    ig__team_barrier(team);
+}
+
+void ig__team_share(ig__team *team, ig__job *job, void *arg)
+{
+    ig__pace_run r = {.begun = ig__now_ns()};
+    run(team, ig__pace_begin(&team->pace, r.begun), job, arg);
+    if (team->n_active == 1)
+        return;
+    r.ended = ig__now_ns();
+    look_back(&r, team);
+    ig__pace_end(&team->pace, &r);
 }
 
 static void stop_members(ig__team *team, int n_started)
 {
     team->quit = true;
-    bump(team, &team->epoch);
+    for (int i = 1; i < n_started; i++)
+        bump(&team->members[i].go);
     for (int i = 1; i < n_started; i++)
         pthread_join(team->members[i].thread, NULL);
 }
@@ -139,13 +215,15 @@ ig__team *ig__team_create(const ig_allocator *a, int n_threads)
         return NULL;
     team->a = a;
     team->n_threads = n_threads;
+    ig__pace_init(&team->pace, n_threads);
     team->members = ig__alloc_zero(a, (size_t)n_threads * sizeof *team->members);
     if (!team->members) {
         ig__free(a, team);
         return NULL;
     }
-    for (int i = 1; i < n_threads; i++) {
+    for (int i = 0; i < n_threads; i++)
         team->members[i] = (struct member){.team = team, .index = i};
+    for (int i = 1; i < n_threads; i++) {
         if (pthread_create(&team->members[i].thread, NULL, member_main,
                            &team->members[i])) {
             stop_members(team, i);
@@ -177,61 +255,4 @@ void ig__share_reset(ig__share *share, int64_t n_items, int n_threads)
         share->part[i].next = n_items * i / n_threads;
         share->part[i].end = n_items * (i + 1) / n_threads;
     }
-}
-
-/* The quota of a cgroup-v2 cpu.max file in whole cores, rounded up; 0: none, or no such
- * file. */
-static int quota_of(const char *path)
-{
-    FILE *f = fopen(path, "r");
-    if (!f)
-        return 0;
-    long long quota = 0, period = 0;
-    const int n = fscanf(f, "%lld %lld", &quota, &period);
-    fclose(f);
-    if (n != 2 || quota <= 0 || period <= 0)
-        return 0;
-    const long long cores = (quota + period - 1) / period;
-    return cores > INT_MAX ? INT_MAX : (int)cores;
-}
-
-/* The smallest quota on the way from this process's cgroup to the root; 0: none. */
-static int cgroup_quota(void)
-{
-    char line[512], group[400] = "", path[1024];
-    FILE *f = fopen("/proc/self/cgroup", "r");
-    if (!f)
-        return 0;
-    while (fgets(line, sizeof line, f))
-        if (!strncmp(line, "0::", 3))
-            snprintf(group, sizeof group, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
-    fclose(f);
-    int least = 0;
-    for (;;) {
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-        const int q = quota_of(path);
-        if (q && (!least || q < least))
-            least = q;
-        char *slash = strrchr(group, '/');
-        if (!slash)
-            return least;
-        *slash = 0;
-    }
-}
-
-int ig__cores_allowed(char *reason, size_t cap)
-{
-    cpu_set_t set;
-    int cores = 1;
-    if (!sched_getaffinity(0, sizeof set, &set))
-        cores = CPU_COUNT(&set);
-    const int quota = cgroup_quota();
-    if (quota && quota < cores) {
-        snprintf(reason, cap, "the cgroup's quota is %d of %d cores", quota, cores);
-        cores = quota;
-    } else {
-        snprintf(reason, cap, "%d core%s in the affinity mask", cores,
-                 cores == 1 ? "" : "s");
-    }
-    return cores < IG_SHARE_MAX_THREADS ? cores : IG_SHARE_MAX_THREADS;
 }

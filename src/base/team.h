@@ -20,6 +20,11 @@ int ig__team_size(const ig__team *team);
 typedef void ig__job(void *arg, int i_thread, int n_threads);
 void ig__team_run(ig__team *team, ig__job *job, void *arg);
 
+/* The same on as many members as have a core to themselves: fewer while other programs take
+ * some (never none). For jobs that any number of members can do: i_thread < n_threads <= the
+ * team's size, and n_threads differs from run to run. */
+void ig__team_share(ig__team *team, ig__job *job, void *arg);
+
 /* All members of a running job meet here; what one wrote before is seen by all after. */
 void ig__team_barrier(ig__team *team);
 
@@ -53,9 +58,5 @@ static inline int64_t ig__share_next(ig__share *share, int *cursor, int i_thread
             return -1;
     }
 }
-
-/* Cores that this process may use: affinity mask and cgroup quota; `reason` (cap bytes)
- * says why. */
-int ig__cores_allowed(char *reason, size_t cap);
 
 #endif

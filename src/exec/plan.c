@@ -232,8 +232,9 @@ static void walk(void *arg, int i_thread, int n_threads)
     for (int32_t i = 0; i < plan->n_steps; i++) {
         const ig__step *step = &plan->steps[i];
         if (step->barrier[plan->mode]) {
-            if (i_thread == 0)
-                plan->stop[barrier] = plan->cancelled && *plan->cancelled;
+            if (i_thread == 0) /* relaxed: the flag publishes nothing but itself */
+                plan->stop[barrier] =
+                    plan->cancelled && __atomic_load_n(plan->cancelled, __ATOMIC_RELAXED);
             ig__team_barrier(plan->ctx->team);
             if (plan->stop[barrier])
                 return;
@@ -257,7 +258,7 @@ static void run_once(ig__plan *plan)
     plan->stop[0] = plan->stop[1] = false;
     plan->failed = -1;
     prepare_share(plan, 0, 0);
-    ig__team_run(plan->ctx->team, walk, plan);
+    ig__team_share(plan->ctx->team, walk, plan);
 }
 
 static ig_status find_bad_step(ig__plan *plan, ig_error *err)

@@ -223,6 +223,10 @@ const char *ig_finish_name(ig_finish finish)
         return "length";
     case IG_FINISH_CANCELLED:
         return "cancelled";
+    case IG_FINISH_DEADLINE:
+        return "deadline";
+    case IG_FINISH_ERROR:
+        return "error";
     }
     return "?";
 }

@@ -24,7 +24,8 @@ struct ig_model {
  *
  * One pool a runner. A page holds IG_PAGE positions of all heads of all layers, one behind the
  * other, so that memory is touched only as far as pages are taken; pages are counted, since
- * forks share them.
+ * forks share them. A page is free, or used by n_refs > 0 sequences, or idle: kept by the
+ * prefix cache, which gives it up when no other is free.
  */
 typedef struct ig__pages {
     const ig_allocator *a;
@@ -35,13 +36,22 @@ typedef struct ig__pages {
     int32_t *n_refs; /* [n_pages] */
     int32_t *free;   /* [n_free] stack */
     int32_t n_pages, n_free;
+    struct ig__prefix *prefix; /* NULL: nothing is kept (prefix.h) */
 } ig__pages;
+
+/* Bytes of a page, of all layers. */
+size_t ig__pages_stride(const ig__config *config, ig__kv kv);
 
 ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *config,
                          ig__kv kv, int64_t n_tokens, ig_error *err);
 void ig__pages_fini(ig__pages *p);
 int32_t ig__pages_take(ig__pages *p); /* zeroed, counted once; -1: none is free */
+int64_t ig__pages_available(const ig__pages *p);   /* free or idle */
+void ig__pages_retain(ig__pages *p, int32_t page); /* counted once more, idle or not */
 void ig__pages_drop(ig__pages *p, int32_t page);
+/* May the only sequence that should see it write the page? Not one that is shared or known
+ * to the prefix cache. */
+bool ig__pages_is_own(const ig__pages *p, int32_t page);
 /* A page with the same contents, counted once; drops the old one. -1: none is free. */
 int32_t ig__pages_copy(ig__pages *p, int32_t page);
 

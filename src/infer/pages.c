@@ -1,9 +1,15 @@
 /* The pool of KV pages. */
-#include "infer/model_int.h"
+#include "infer/prefix.h"
 
 #include "base/error.h"
 
 #include <string.h>
+
+size_t ig__pages_stride(const ig__config *config, ig__kv kv)
+{
+    return ig__page_bytes(kv, config->head_width) * (size_t)config->n_kv_heads *
+           (size_t)config->n_layers;
+}
 
 ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *config,
                          ig__kv kv, int64_t n_tokens, ig_error *err)
@@ -21,7 +27,7 @@ ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *
                            .width = config->head_width,
                            .page_bytes = ig__page_bytes(kv, config->head_width)};
     const size_t layer_bytes = p->cache.page_bytes * (size_t)config->n_kv_heads;
-    p->cache.page_stride = layer_bytes * (size_t)config->n_layers;
+    p->cache.page_stride = ig__pages_stride(config, kv);
     if (n_pages > INT32_MAX || !ig__mul(&p->bytes, p->cache.page_stride, (size_t)n_pages))
         return ig__fail(err, IG_ERR_LIMIT, "cache: %lld tokens are too many",
                         (long long)n_tokens);
@@ -62,7 +68,7 @@ static char *page_at(const ig__pages *p, int32_t page)
 
 int32_t ig__pages_take(ig__pages *p)
 {
-    if (!p->n_free)
+    if (!p->n_free && !(p->prefix && ig__prefix_evict(p->prefix)))
         return -1;
     const int32_t page = p->free[--p->n_free];
     p->n_refs[page] = 1;
@@ -73,8 +79,24 @@ int32_t ig__pages_take(ig__pages *p)
 
 void ig__pages_drop(ig__pages *p, int32_t page)
 {
-    if (--p->n_refs[page] == 0)
+    if (--p->n_refs[page] == 0 && !(p->prefix && ig__prefix_keep(p->prefix, page)))
         p->free[p->n_free++] = page;
+}
+
+void ig__pages_retain(ig__pages *p, int32_t page)
+{
+    if (p->n_refs[page]++ == 0) /* only the prefix cache has pages that nobody uses */
+        ig__prefix_use(p->prefix, page);
+}
+
+int64_t ig__pages_available(const ig__pages *p)
+{
+    return (int64_t)p->n_free + (p->prefix ? p->prefix->n_idle : 0);
+}
+
+bool ig__pages_is_own(const ig__pages *p, int32_t page)
+{
+    return p->n_refs[page] == 1 && !(p->prefix && p->prefix->nodes[page].known);
 }
 
 int32_t ig__pages_copy(ig__pages *p, int32_t page)

@@ -133,7 +133,7 @@ size_t ig_runner_kv_bytes_a_token(const ig_runner *r)
 
 int64_t ig_runner_free_tokens(const ig_runner *r)
 {
-    return (int64_t)r->pages.n_free * IG_PAGE;
+    return ig__pages_available(&r->pages) * IG_PAGE;
 }
 
 /* ---- a step ----------------------------------------------------------------------------------- */

@@ -465,6 +465,11 @@ ig_status ig_sampler_accept(ig_sampler *sampler, const int32_t *ids, int64_t n,
     return IG_OK;
 }
 
+void ig__sampler_set_stream(ig_sampler *sampler, uint64_t stream)
+{
+    sampler->stream = stream;
+}
+
 void ig_sampler_reset(ig_sampler *sampler)
 {
     window_clear(&sampler->window);
@@ -484,7 +489,7 @@ ig_status ig_sampler_draw(int32_t *id_out, ig_sampler *sampler, const float *log
     if (max == -INFINITY)
         return ig__fail(err, IG_ERR_NUMERIC, "sampler: all %lld tokens are forbidden",
                         (long long)sampler->vocab);
-    const double u = ig__uniform(sampler->opts.seed, 0, sampler->n_draws++);
+    const double u = ig__uniform(sampler->opts.seed, sampler->stream, sampler->n_draws++);
     if (!sampler->greedy) {
         const int64_t n = gather(sampler, x, max);
         id = draw(sampler, n, x, u);

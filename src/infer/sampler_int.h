@@ -23,11 +23,15 @@ struct ig_sampler {
     int64_t vocab;
     int64_t top_k; /* 0: off, or all */
     bool greedy;
+    uint64_t stream; /* of the seed; 0 unless set */
     uint64_t n_draws;
     ig__window window;
     ig_logit_bias *bias; /* [opts.n_bias] */
     float *changed;      /* [V]; NULL: nothing ever changes a logit */
     ig_logprob *set;     /* [top_k or V]; NULL: greedy */
 };
+
+/* Draw from another stream of random numbers of the same seed: for several samples. */
+void ig__sampler_set_stream(ig_sampler *sampler, uint64_t stream);
 
 #endif

@@ -27,13 +27,35 @@ ig_status ig_sequence_create(ig_sequence **seq_out, ig_runner *runner, ig_error 
 ig_status ig_sequence_fork(ig_sequence **seq_out, const ig_sequence *seq, ig_error *err)
 {
     IG_TRY(ig_sequence_create(seq_out, seq->runner, err));
-    ig_sequence *fork = *seq_out;
-    memcpy(fork->table, seq->table, (size_t)seq->n_pages * sizeof *seq->table);
-    fork->n_pages = seq->n_pages;
-    fork->length = seq->length;
-    for (int64_t i = 0; i < seq->n_pages; i++)
-        seq->runner->pages.n_refs[seq->table[i]]++;
+    ig__sequence_share(*seq_out, seq, seq->length);
     return IG_OK;
+}
+
+void ig__sequence_share(ig_sequence *to, const ig_sequence *from, int64_t n)
+{
+    const int64_t n_pages = (n + IG_PAGE - 1) / IG_PAGE;
+    for (int64_t i = 0; i < n_pages; i++) {
+        ig__pages_retain(&to->runner->pages, from->table[i]);
+        to->table[i] = from->table[i];
+    }
+    to->n_pages = n_pages;
+    to->length = n;
+}
+
+void ig__sequence_adopt(ig_sequence *seq, int32_t page)
+{
+    ig__pages_retain(&seq->runner->pages, page);
+    seq->table[seq->n_pages++] = page;
+    seq->length += IG_PAGE;
+}
+
+int64_t ig__sequence_pages_for(const ig_sequence *seq, int64_t n_tokens)
+{
+    const int64_t last = seq->length / IG_PAGE;
+    const bool copy =
+        seq->length % IG_PAGE && !ig__pages_is_own(&seq->runner->pages, seq->table[last]);
+    const int64_t wanted = (seq->length + n_tokens + IG_PAGE - 1) / IG_PAGE;
+    return wanted - seq->n_pages + copy;
 }
 
 int64_t ig_sequence_length(const ig_sequence *seq)
@@ -71,7 +93,7 @@ ig_status ig__sequence_grow(ig_sequence *seq, int64_t n_tokens, ig_error *err)
                         "step: %lld tokens after %lld do not fit the context of %lld",
                         (long long)n_tokens, (long long)seq->length, (long long)context);
     const int64_t last = seq->length / IG_PAGE;
-    if (seq->length % IG_PAGE && pages->n_refs[seq->table[last]] > 1) {
+    if (seq->length % IG_PAGE && !ig__pages_is_own(pages, seq->table[last])) {
         const int32_t copy = ig__pages_copy(pages, seq->table[last]);
         if (copy < 0)
             return ig__fail(err, IG_ERR_LIMIT,

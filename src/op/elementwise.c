@@ -1,21 +1,10 @@
-/* Plain rows without products: embedding, gather, norm, scale, add, mul, silu, gelu, reshape; and the
- * fused norm_add. All walk by rows of the output.
+/* Rows of tokens without products: embedding, gather_rows, rms_norm; and the fused norm_add. All walk
+ * by rows of the output.
  */
+#include "op/network.h"
 #include "op/op_int.h"
 
-#include <math.h>
 #include <string.h>
-
-static ig_status same_shape(ig__type *out, const ig__type *const *in, int n_in,
-                            const char *op, ig_error *err)
-{
-    if (!ig__is_rows_f32(in[0]))
-        return ig__fail_shapes(err, op, "wants float32 rows", in[0], NULL);
-    if (n_in > 1 && !ig__type_same(in[0], in[1]))
-        return ig__fail_shapes(err, op, "shapes differ", in[0], in[1]);
-    *out = *in[0];
-    return IG_OK;
-}
 
 /* ---- embedding --------------------------------------------------------------------------- */
 
@@ -89,12 +78,19 @@ const ig__op ig__op_gather_rows = {.name = "gather_rows",
 static ig_status norm_shape(ig__type *out, const ig__type *const *in, int n_in,
                             const void *attrs, ig_error *err)
 {
-    (void)n_in, (void)attrs;
-    if (!ig__is_rows_f32(in[0]) || in[0]->n_dims < 2 ||
-        !ig__is_vector(in[1], in[0]->dims[in[0]->n_dims - 1].plus))
+    (void)attrs;
+    const ig__type *x = in[0], *gain = n_in > 1 ? in[1] : NULL;
+    const bool serves = x->n_dims && !ig__is_constant(x->dims[0]);
+    if (!(serves ? ig__is_rows_f32(x) && x->n_dims > 1 && gain
+                 : ig__is_float(x->dtype) && x->n_dims))
+        return ig__fail_shapes(err, "rms_norm", "wants floats [..,D]", x, NULL);
+    const int64_t d = x->dims[x->n_dims - 1].plus;
+    if (gain && (serves ? !ig__is_vector(gain, d)
+                        : !ig__is_float(gain->dtype) || gain->n_dims != 1 ||
+                              gain->dims[0].plus != d))
         return ig__fail_shapes(err, "rms_norm", "the gain does not fit the last dimension",
-                               in[0], in[1]);
-    *out = *in[0];
+                               x, gain);
+    *out = *x;
     return IG_OK;
 }
 
@@ -110,12 +106,19 @@ static void norm_run(const ig__step_args *s, int64_t begin, int64_t end)
 }
 
 const ig__op ig__op_rms_norm = {.name = "rms_norm",
-                                .n_in_least = 2,
+                                .n_in_least = 1,
                                 .n_in_most = 2,
                                 .attrs_bytes = sizeof(ig__norm_attrs),
                                 .walk = IG_WALK_ROWS,
                                 .shape = norm_shape,
-                                .run = norm_run};
+                                .run = norm_run,
+                                .n_units = ig__norm_units,
+                                .eval = ig__rms_norm_eval,
+                                .room = ig__norm_room,
+                                .work = ig__norm_work,
+                                .gradient = ig__rms_norm_gradient,
+                                .needs = {IG_IN(0) | IG_IN(1), IG_IN(0)},
+                                .precision = IG_PRECISION_HIGH};
 
 /* ---- norm_add: x + rms_norm(y, g) ----------------------------------------------------------- */
 
@@ -156,146 +159,3 @@ const ig__op ig__op_norm_add = {.name = "norm_add",
                                 .shape = norm_add_shape,
                                 .run = norm_add_run,
                                 .scratch = row_scratch};
-
-/* ---- scale, add, mul, silu, gelu ------------------------------------------------------------- */
-
-static ig_status scale_shape(ig__type *out, const ig__type *const *in, int n_in,
-                             const void *attrs, ig_error *err)
-{
-    (void)attrs;
-    return same_shape(out, in, n_in, "scale", err);
-}
-static ig_status add_shape(ig__type *out, const ig__type *const *in, int n_in,
-                           const void *attrs, ig_error *err)
-{
-    (void)attrs;
-    return same_shape(out, in, n_in, "add", err);
-}
-static ig_status mul_shape(ig__type *out, const ig__type *const *in, int n_in,
-                           const void *attrs, ig_error *err)
-{
-    (void)attrs;
-    return same_shape(out, in, n_in, "mul", err);
-}
-static ig_status silu_shape(ig__type *out, const ig__type *const *in, int n_in,
-                            const void *attrs, ig_error *err)
-{
-    (void)attrs;
-    return same_shape(out, in, n_in, "silu", err);
-}
-static ig_status gelu_shape(ig__type *out, const ig__type *const *in, int n_in,
-                            const void *attrs, ig_error *err)
-{
-    (void)attrs;
-    return same_shape(out, in, n_in, "gelu", err);
-}
-
-/* Elements of tiles [begin, end): rows are contiguous. */
-static void span_of(const ig__step_args *s, int64_t begin, int64_t end, int64_t *at,
-                    int64_t *n)
-{
-    *at = ig__tile_row(begin, s->out.rows) * s->out.width;
-    *n = ig__tile_row(end, s->out.rows) * s->out.width - *at;
-}
-
-static void scale_run(const ig__step_args *s, int64_t begin, int64_t end)
-{
-    const ig__scale_attrs *attrs = s->attrs;
-    int64_t at, n;
-    span_of(s, begin, end, &at, &n);
-    s->k->scale((float *)s->out.data + at, (const float *)s->in[0].data + at, attrs->factor,
-                n);
-}
-
-static void add_run(const ig__step_args *s, int64_t begin, int64_t end)
-{
-    int64_t at, n;
-    span_of(s, begin, end, &at, &n);
-    s->k->add((float *)s->out.data + at, (const float *)s->in[0].data + at,
-              (const float *)s->in[1].data + at, n);
-}
-
-static void mul_run(const ig__step_args *s, int64_t begin, int64_t end)
-{
-    int64_t at, n;
-    span_of(s, begin, end, &at, &n);
-    s->k->mul((float *)s->out.data + at, (const float *)s->in[0].data + at,
-              (const float *)s->in[1].data + at, n);
-}
-
-static void silu_run(const ig__step_args *s, int64_t begin, int64_t end)
-{
-    int64_t at, n;
-    span_of(s, begin, end, &at, &n);
-    const float *x = (const float *)s->in[0].data + at;
-    float *y = (float *)s->out.data + at;
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] / (1.0f + expf(-x[i]));
-}
-
-static void gelu_run(const ig__step_args *s, int64_t begin, int64_t end)
-{
-    const float root_2_over_pi = 0.797884560802865f;
-    int64_t at, n;
-    span_of(s, begin, end, &at, &n);
-    const float *x = (const float *)s->in[0].data + at;
-    float *y = (float *)s->out.data + at;
-    for (int64_t i = 0; i < n; i++)
-        y[i] = 0.5f * x[i] *
-               (1.0f + tanhf(root_2_over_pi * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
-}
-
-const ig__op ig__op_scale = {.name = "scale",
-                             .n_in_least = 1,
-                             .n_in_most = 1,
-                             .attrs_bytes = sizeof(ig__scale_attrs),
-                             .walk = IG_WALK_ROWS,
-                             .shape = scale_shape,
-                             .run = scale_run};
-const ig__op ig__op_add = {.name = "add",
-                           .n_in_least = 2,
-                           .n_in_most = 2,
-                           .walk = IG_WALK_ROWS,
-                           .shape = add_shape,
-                           .run = add_run};
-const ig__op ig__op_mul = {.name = "mul",
-                           .n_in_least = 2,
-                           .n_in_most = 2,
-                           .walk = IG_WALK_ROWS,
-                           .shape = mul_shape,
-                           .run = mul_run};
-const ig__op ig__op_silu = {.name = "silu",
-                            .n_in_least = 1,
-                            .n_in_most = 1,
-                            .walk = IG_WALK_ROWS,
-                            .shape = silu_shape,
-                            .run = silu_run};
-const ig__op ig__op_gelu = {.name = "gelu",
-                            .n_in_least = 1,
-                            .n_in_most = 1,
-                            .walk = IG_WALK_ROWS,
-                            .shape = gelu_shape,
-                            .run = gelu_run};
-
-/* ---- reshape ---------------------------------------------------------------------------------- */
-
-static ig_status reshape_shape(ig__type *out, const ig__type *const *in, int n_in,
-                               const void *attrs, ig_error *err)
-{
-    (void)n_in;
-    const ig__reshape_attrs *a = attrs;
-    *out = (ig__type){.dtype = in[0]->dtype, .n_dims = a->n_dims};
-    memcpy(out->dims, a->dims, sizeof a->dims);
-    if (in[0]->layout != IG_LAYOUT_ROWS || !ig__dim_same(out->dims[0], in[0]->dims[0]) ||
-        ig__type_width(out) != ig__type_width(in[0]))
-        return ig__fail_shapes(err, "reshape", "keeps the rows and their elements", in[0],
-                               out);
-    return IG_OK;
-}
-
-const ig__op ig__op_reshape = {.name = "reshape",
-                               .n_in_least = 1,
-                               .n_in_most = 1,
-                               .attrs_bytes = sizeof(ig__reshape_attrs),
-                               .walk = IG_WALK_VIEW,
-                               .shape = reshape_shape};

@@ -8,74 +8,24 @@
  * (src/compile) out of plain ones, and compute the same, but for the rounding of activations
  * to the format that products want.
  *
- * A dimension may be a symbol (the tokens of a step, the rows whose logits are wanted), known only
- * when a plan runs: times * symbol + plus.
+ * Rows serve in two ways. A plan that serves a language model walks `run` over rows of tokens. Calls on
+ * tensors (ig__apply), and programs captured from them, walk `eval` over arrays with strides. A row
+ * that both worlds use has both; the shape rule is one. `gradient` says how gradients of the inputs
+ * are built, out of operators. docs/tensors.md shows how a row is added.
  */
 #ifndef INGOT_OP_OP_H
 #define INGOT_OP_OP_H
 
 #include "base/team.h"
 #include "kernel/kernel.h"
+#include "kernel/train.h"
 #include "op/batch.h"
+#include "tensor/tensor.h"
 
-enum { IG_MAX_DIMS = 4, IG_MAX_INPUTS = 10, IG_SMALL_ROWS = 4, IG_TOKEN_BLOCK = 128 };
+enum { IG_MAX_INPUTS = 16, IG_MAX_OUTPUTS = 4, IG_SMALL_ROWS = 4, IG_TOKEN_BLOCK = 128 };
 
-typedef enum ig__symbol {
-    IG_SYMBOL_NONE,
-    IG_SYMBOL_TOKENS,
-    IG_SYMBOL_LOGITS,
-    IG_SYMBOL_COUNT
-} ig__symbol;
-
-typedef struct ig__dim {
-    int64_t times, plus;
-    ig__symbol symbol; /* NONE: the dimension is `plus` */
-} ig__dim;
-
-/* What the symbols stand for. */
-typedef struct ig__bind {
-    int64_t of[IG_SYMBOL_COUNT];
-} ig__bind;
-
-static inline ig__dim ig__dim_of(int64_t n)
-{
-    return (ig__dim){.plus = n};
-}
-static inline ig__dim ig__dim_symbol(ig__symbol s)
-{
-    return (ig__dim){.times = 1, .symbol = s};
-}
-static inline int64_t ig__dim_value(ig__dim d, const ig__bind *bind)
-{
-    return d.times * bind->of[d.symbol] + d.plus;
-}
-static inline bool ig__dim_same(ig__dim a, ig__dim b)
-{
-    return a.times == b.times && a.plus == b.plus && a.symbol == b.symbol;
-}
-
-typedef enum ig__layout {
-    IG_LAYOUT_ROWS,     /* dims[0] rows, the rest contiguous: elements of dtype */
-    IG_LAYOUT_ACTS,     /* dims [rows, K]: activation tiles of format `acts` (kernel.h) */
-    IG_LAYOUT_GROUPS,   /* dims [N, K]: a matrix packed in groups of 16 rows (kernel.h) */
-    IG_LAYOUT_PARTIALS, /* dims [rows, H, W]: what `attend` leaves for `attend_join` */
-    IG_LAYOUT_STATE     /* no bytes: an order of effects */
-} ig__layout;
-
-typedef struct ig__type {
-    ig_dtype dtype;
-    ig__layout layout;
-    ig__acts acts; /* of IG_LAYOUT_ACTS */
-    int n_dims;
-    ig__dim dims[IG_MAX_DIMS];
-} ig__type;
-
-/* Elements of one row: the product of all dimensions but the first. */
-int64_t ig__type_width(const ig__type *type);
 /* Bytes of a value of this type under a binding; IG_LAYOUT_PARTIALS as ig__partials_bytes says. */
 size_t ig__type_bytes(const ig__type *type, const ig__bind *bind, int64_t n_spans);
-/* "[T,576] f32", for messages; returns text. */
-const char *ig__type_text(const ig__type *type, char *text, size_t cap);
 
 /* ---- a row ---------------------------------------------------------------------------------- */
 
@@ -97,6 +47,79 @@ typedef struct ig__step_args {
     void *
         scratch; /* this thread's, as many bytes as the row's `scratch` asked for, 64-byte aligned */
 } ig__step_args;
+
+/* ---- a row over arrays with strides --------------------------------------------------------- */
+
+typedef struct ig__array {
+    char *data; /* element [0,0,..] */
+    const ig__type *type;
+    const int64_t *strides; /* [n_dims], in elements */
+    int64_t n;              /* elements */
+    bool contiguous;
+} ig__array;
+
+/* What `eval` of a row sees. Outputs are contiguous, but where the call is in place. */
+typedef struct ig__eval {
+    const ig__kernels *k;
+    const ig__train_kernels *t;
+    const void *attrs;
+    int n_in, n_out;
+    int phase, n_threads;
+    bool first;     /* this thread's first call of this phase: scratch holds nothing yet */
+    void *scratch;  /* this thread's; as the row's `room` asked for; 64-byte aligned */
+    void *shared;   /* of all threads, kept from phase to phase */
+    int64_t *fault; /* see ig__fault */
+    uint64_t seed, draw; /* of a random row: key and stream number */
+    ig__array in[IG_MAX_INPUTS];
+    ig__array out[IG_MAX_OUTPUTS];
+} ig__eval;
+
+/* An operand holds what the row cannot take (an index out of range) at element `at`: the lowest is
+ * reported by the row's `explain`, whatever thread met it. The row goes on without it. */
+static inline void ig__fault(const ig__eval *e, int64_t at)
+{
+    /* relaxed: read after the walk's last barrier */
+    int64_t seen = __atomic_load_n(e->fault, __ATOMIC_RELAXED);
+    while (at < seen && !__atomic_compare_exchange_n(e->fault, &seen, at, true,
+                                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+/* Bytes of scratch: a thread's, and what all share. */
+typedef struct ig__room {
+    size_t each, shared;
+} ig__room;
+
+/* y[i] = f(x0[i], x1[i], ..) for n elements of one compute type, all contiguous; y may be any x. */
+typedef void ig__span_fn(const ig__eval *e, void *y, const void *const *x, int64_t n);
+
+/* What the gradient of a row is given, and gives. Bits of `needs`: what was saved for it. */
+#define IG_IN(i)  (1u << (i))
+#define IG_OUT(i) (1u << (16 + (i)))
+typedef struct ig__gradient {
+    ig_context *ctx;
+    const void *attrs;
+    int n_in, n_out;
+    uint32_t wanted;                     /* bit i: input i wants its gradient */
+    const ig__type *type[IG_MAX_INPUTS]; /* of the wanted inputs */
+    ig_tensor *in[IG_MAX_INPUTS];        /* the saved ones, by `needs` of what is wanted */
+    ig_tensor *out[IG_MAX_OUTPUTS];
+    ig_tensor *d_out[IG_MAX_OUTPUTS]; /* NULL: zero */
+    /* To be set, in the current scope; NULL: zero. May still have a shape that the input was
+     * broadcast to, and another dtype: the walk sums and casts. */
+    ig_tensor *d_in[IG_MAX_INPUTS];
+} ig__gradient;
+static inline bool ig__wants(const ig__gradient *g, int i)
+{
+    return g->wanted >> i & 1;
+}
+
+/* How a row behaves when 16-bit types are used where they do no harm (mixed precision). */
+typedef enum ig__precision {
+    IG_PRECISION_FOLLOWS, /* its inputs */
+    IG_PRECISION_LOW,     /* products: computes in 16 bits, sums in f32 */
+    IG_PRECISION_HIGH     /* must be f32: exponentials, sums, norms, losses */
+} ig__precision;
 
 typedef struct ig__cost {
     double ops; /* multiply and add counted apart */
@@ -123,7 +146,7 @@ typedef struct ig__op {
                   * state takes the output, which orders them and keeps the node */
     ig__walk walk;
 
-    /* Set *out from in[0..n_in), or fail naming the shapes. */
+    /* Set out[0..n_out) from in[0..n_in), or fail naming the shapes. */
     ig_status (*shape)(ig__type *out, const ig__type *const *in, int n_in,
                        const void *attrs, ig_error *err);
     /* IG_WALK_ITEMS: how many items there are now. (IG_WALK_ROWS: tiles of the output's rows.) */
@@ -135,7 +158,34 @@ typedef struct ig__op {
                       const void *attrs);
     void (*cost)(ig__cost *cost, const ig__type *const *in, int n_in, const ig__type *out,
                  const void *attrs, const ig__bind *bind);
+
+    /* Over arrays (all NULL: only plans that serve run this row). */
+    int n_out;    /* 0: one */
+    int n_phases; /* 0: one; a barrier stands between phases */
+    /* IG_WALK_VIEW: strides of the output, and its first element as an offset from the
+     * input's; false: these strides have no such view, and eval copies. */
+    bool (*view)(int64_t *strides, int64_t *offset, const ig__array *in,
+                 const ig__type *out, const void *attrs);
+    /* Units of this phase; they are shared out. How they are cut must not change a bit. Called once
+     * before the walk, and may prepare what all threads share in `shared`. NULL: spans of
+     * IG_SPAN elements of out[0]. */
+    int64_t (*n_units)(const ig__eval *e);
+    void (*eval)(const ig__eval *e, int64_t begin, int64_t end);
+    ig__room (*room)(const ig__eval *e); /* NULL: none */
+    /* Elementwise operations, about 1 ns each: few run on the caller's thread alone. NULL: as many
+     * as there are elements. */
+    double (*work)(const ig__eval *e);
+    /* Elementwise rows have these instead of eval; NULL: a type that the row does not take. */
+    ig__span_fn *span[IG_COMPUTE_COUNT];
+    void (*gradient)(ig__gradient *g); /* NULL: none flows */
+    uint32_t needs[IG_MAX_INPUTS]; /* of the gradient of input i: IG_IN and IG_OUT bits */
+    void (*explain)(const ig__eval *e, int64_t at, ig_error *err); /* of a fault */
+    uint16_t writes; /* bit i: input i is written in place; output 0 is the first of them */
+    bool random;     /* draws from the context's stream */
+    ig__precision precision;
 } ig__op;
+
+enum { IG_SPAN = 16384 };
 
 /* All rows; the last is NULL. */
 extern const ig__op *const ig__op_table[];
@@ -153,8 +203,20 @@ typedef struct ig__norm_attrs {
     float eps;
 } ig__norm_attrs;
 typedef struct ig__scale_attrs {
-    float factor;
+    double factor; /* rounded to f32 where the values are */
 } ig__scale_attrs;
+typedef struct ig__clamp_attrs {
+    double low, high;
+} ig__clamp_attrs;
+typedef struct ig__fill_attrs { /* a tensor of one value: no operands */
+    double value;
+    ig_dtype dtype;
+    int n_dims;
+    int64_t dims[IG_MAX_DIMS];
+} ig__fill_attrs;
+typedef struct ig__cast_attrs {
+    ig_dtype dtype;
+} ig__cast_attrs;
 typedef struct ig__reshape_attrs {
     int n_dims;
     ig__dim dims[IG_MAX_DIMS];
@@ -198,6 +260,7 @@ extern const ig__op ig__op_add;   /* x, y of one shape */
 extern const ig__op ig__op_mul;
 extern const ig__op ig__op_silu;
 extern const ig__op ig__op_gelu; /* the tanh form */
+extern const ig__op ig__op_gelu_erf;
 extern const ig__op ig__op_reshape;
 extern const ig__op ig__op_linear; /* x [T,K], w [N,K] groups -> [T,N] */
 extern const ig__op
@@ -219,5 +282,15 @@ extern const ig__op ig__op_gated_packed;  /* acts, w_gate [F,K], w_up [F,K] -> [
 extern const ig__op
     ig__op_qkv_packed; /* acts, wq, wk, wv, table [, gq [W], gk [W]] -> q [T,H,W];
                                            * writes k and v to the cache: effect */
+
+/* elementwise over arrays: unary.c, arithmetic.c (with add, mul, scale, silu, gelu above) */
+extern const ig__op ig__op_neg, ig__op_abs, ig__op_sign, ig__op_square, ig__op_relu,
+    ig__op_sqrt, ig__op_rsqrt, ig__op_reciprocal, ig__op_exp, ig__op_expm1, ig__op_log,
+    ig__op_log1p, ig__op_sin, ig__op_cos, ig__op_tanh, ig__op_sigmoid, ig__op_softplus,
+    ig__op_erf, ig__op_floor, ig__op_ceil, ig__op_round, ig__op_trunc;
+extern const ig__op ig__op_add_scalar, ig__op_clamp, ig__op_sub, ig__op_div, ig__op_maximum,
+    ig__op_minimum, ig__op_pow, ig__op_where, ig__op_equal, ig__op_not_equal, ig__op_less,
+    ig__op_less_equal, ig__op_logical_and, ig__op_logical_or, ig__op_logical_xor,
+    ig__op_logical_not, ig__op_fill, ig__op_cast, ig__op_copy;
 
 #endif

@@ -13,11 +13,6 @@ static inline bool ig__is_rows_f32(const ig__type *t)
 {
     return t->layout == IG_LAYOUT_ROWS && t->dtype == IG_DTYPE_F32;
 }
-static inline bool ig__is_constant(ig__dim d)
-{
-    return d.symbol == IG_SYMBOL_NONE;
-}
-bool ig__type_same(const ig__type *a, const ig__type *b);
 /* [N] f32, for gains and factors. */
 bool ig__is_vector(const ig__type *t, int64_t n);
 

@@ -1,7 +1,9 @@
 /* Making a context: allocator, kernels for this CPU, team of threads. */
 #include "tensor/context.h"
 
+#include "base/cores.h"
 #include "base/error.h"
+#include "tensor/tensor.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +23,9 @@ static ig_status choose_threads(int *n_out, ig_context *ctx, int wanted, ig_erro
                         "context: n_threads is %d, allowed is 0 to %d", wanted,
                         IG_SHARE_MAX_THREADS);
     const int allowed = ig__cores_allowed(ctx->threads_reason, sizeof ctx->threads_reason);
-    *n_out = wanted ? wanted : allowed;
+    *n_out = wanted                           ? wanted
+             : allowed < IG_SHARE_MAX_THREADS ? allowed
+                                              : IG_SHARE_MAX_THREADS;
     if (wanted)
         snprintf(ctx->threads_reason, sizeof ctx->threads_reason, "asked for");
     return IG_OK;
@@ -45,6 +49,7 @@ ig_status ig_context_create(ig_context **ctx_out, const ig_context_opts *opts,
         return ig__fail_memory(err, "context", sizeof *ctx);
     ctx->allocator = a;
     ctx->kernels = kernels;
+    ctx->train = ig__train_kernels_pick(kernels->isa);
     ctx->log = opts->log;
     ctx->log_user = opts->log_user;
     int n_threads = 1;
@@ -59,6 +64,13 @@ ig_status ig_context_create(ig_context **ctx_out, const ig_context_opts *opts,
         return ig__fail(err, IG_ERR_MEMORY, "context: cannot start %d threads", n_threads);
     }
     ig__team_run(ctx->team, init_thread, (void *)(uintptr_t)kernels);
+    ig__memory_init(&ctx->memory, &ctx->allocator, opts->tensor_budget, opts->poison);
+    ctx->root = ctx->scope = ig__alloc_zero(&a, sizeof *ctx->root);
+    if (!ctx->root) {
+        ig_context_destroy(ctx);
+        return ig__fail_memory(err, "context", sizeof *ctx->root);
+    }
+    ctx->root->ctx = ctx;
     *ctx_out = ctx;
     return IG_OK;
 }
@@ -95,11 +107,44 @@ void ig__log(const ig_context *ctx, ig_log_level level, const char *fmt, ...)
     ctx->log(ctx->log_user, level, line);
 }
 
+ig_status ig_context_status(const ig_context *ctx)
+{
+    return ctx->error.status;
+}
+
+const char *ig_context_message(const ig_context *ctx)
+{
+    return ctx->error.status == IG_OK ? "" : ctx->error.message;
+}
+
+void ig_context_clear(ig_context *ctx)
+{
+    ctx->error.status = IG_OK;
+}
+
+ig_memory_stats ig_context_memory(const ig_context *ctx)
+{
+    return ig__memory_stats(&ctx->memory);
+}
+
+void ig_context_reset_peak(ig_context *ctx)
+{
+    ctx->memory.peak_live = ctx->memory.live;
+    ctx->memory.peak_reserved = ctx->memory.reserved;
+}
+
 void ig_context_destroy(ig_context *ctx)
 {
     if (!ctx)
         return;
+    while (ctx->scope && ctx->scope != ctx->root)
+        ig_scope_end(ctx->scope);
+    while (ctx->root && ctx->root->first)
+        ig__release(ig__unscope(ctx->root->first));
+    ig__memory_fini(&ctx->memory);
     ig__team_destroy(ctx->team);
     const ig_allocator a = ctx->allocator;
+    ig__free(&a, ctx->scratch);
+    ig__free(&a, ctx->root);
     ig__free(&a, ctx);
 }

@@ -11,7 +11,6 @@
 
 #include "base/team.h"
 
-#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -170,28 +169,6 @@ static void teams_that_cannot_be(void **state)
     ig__team_destroy(NULL);
 }
 
-static void cores_follow_the_mask(void **state)
-{
-    (void)state;
-    char reason[96] = "", little[8];
-    cpu_set_t all, one;
-    const int n = ig__cores_allowed(reason, sizeof reason);
-    assert_in_range(n, 1, IG_SHARE_MAX_THREADS);
-    assert_non_null(strstr(reason, "core"));
-    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
-    assert_true(n <= CPU_COUNT(&all));
-    CPU_ZERO(&one);
-    for (size_t i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
-        if (CPU_ISSET(i, &all))
-            CPU_SET(i, &one);
-    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    assert_int_equal(ig__cores_allowed(reason, sizeof reason), 1);
-    assert_string_equal(reason, "1 core in the affinity mask");
-    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
-    assert_int_equal(ig__cores_allowed(little, sizeof little), n);
-    assert_int_equal(strlen(little), 7);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,7 +178,6 @@ int main(void)
         cmocka_unit_test(a_member_takes_over),
         cmocka_unit_test(an_idle_team_sleeps),
         cmocka_unit_test(teams_that_cannot_be),
-        cmocka_unit_test(cores_follow_the_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -608,6 +608,8 @@ static void finish_names(void **state)
     assert_string_equal(ig_finish_name(IG_FINISH_STOP), "stop");
     assert_string_equal(ig_finish_name(IG_FINISH_LENGTH), "length");
     assert_string_equal(ig_finish_name(IG_FINISH_CANCELLED), "cancelled");
+    assert_string_equal(ig_finish_name(IG_FINISH_DEADLINE), "deadline");
+    assert_string_equal(ig_finish_name(IG_FINISH_ERROR), "error");
 }
 
 int main(void)

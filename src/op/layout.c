@@ -1,16 +1,5 @@
-/* Types of values: widths, bytes, text; checks that shape rules share. */
+/* Bytes of values by layout; checks that shape rules share. */
 #include "op/op_int.h"
-
-#include <stdio.h>
-#include <string.h>
-
-int64_t ig__type_width(const ig__type *type)
-{
-    int64_t width = 1;
-    for (int i = 1; i < type->n_dims; i++)
-        width *= type->dims[i].plus;
-    return width;
-}
 
 size_t ig__type_bytes(const ig__type *type, const ig__bind *bind, int64_t n_spans)
 {
@@ -38,34 +27,6 @@ size_t ig__type_bytes(const ig__type *type, const ig__bind *bind, int64_t n_span
     return 0;
 }
 
-const char *ig__type_text(const ig__type *type, char *text, size_t cap)
-{
-    static const char *const symbols[IG_SYMBOL_COUNT] = {"", "T", "R"};
-    size_t n = (size_t)snprintf(text, cap, "[");
-    for (int i = 0; i < type->n_dims && n < cap; i++) {
-        const ig__dim d = type->dims[i];
-        if (d.symbol == IG_SYMBOL_NONE)
-            n += (size_t)snprintf(text + n, cap - n, "%s%lld", i ? "," : "",
-                                  (long long)d.plus);
-        else
-            n += (size_t)snprintf(text + n, cap - n, "%s%s", i ? "," : "",
-                                  symbols[d.symbol]);
-    }
-    if (n < cap)
-        snprintf(text + n, cap - n, "] %s", ig_dtype_name(type->dtype));
-    return text;
-}
-
-bool ig__type_same(const ig__type *a, const ig__type *b)
-{
-    if (a->dtype != b->dtype || a->layout != b->layout || a->n_dims != b->n_dims)
-        return false;
-    for (int i = 0; i < a->n_dims; i++)
-        if (!ig__dim_same(a->dims[i], b->dims[i]))
-            return false;
-    return a->layout != IG_LAYOUT_ACTS || a->acts == b->acts;
-}
-
 bool ig__is_vector(const ig__type *t, int64_t n)
 {
     return ig__is_rows_f32(t) && t->n_dims == 1 && ig__is_constant(t->dims[0]) &&
@@ -75,7 +36,7 @@ bool ig__is_vector(const ig__type *t, int64_t n)
 ig_status ig__fail_shapes(ig_error *err, const char *op, const char *what,
                           const ig__type *a, const ig__type *b)
 {
-    char text_a[96], text_b[96];
+    char text_a[IG_TYPE_TEXT], text_b[IG_TYPE_TEXT];
     return ig__fail(err, IG_ERR_SHAPE, "%s: %s: %s%s%s", op, what,
                     ig__type_text(a, text_a, sizeof text_a), b ? ", " : "",
                     b ? ig__type_text(b, text_b, sizeof text_b) : "");

@@ -1,0 +1,44 @@
+/* Calling operators on tensors: the one way from a public function to a row of the table.
+ *
+ * ig__apply runs the shape rule, makes the outputs, runs `eval` (alone or by the team) and, if an
+ * operand wants its gradient, records the call on the tape. NULL among the operands, or a
+ * failure on the context, gives NULL and does nothing.
+ */
+#ifndef INGOT_OP_APPLY_H
+#define INGOT_OP_APPLY_H
+
+#include "op/op.h"
+
+/* The result of a row with one output. `ctx` may be NULL where there are operands. */
+ig_tensor *ig__apply(ig_context *ctx, const ig__op *op, const void *attrs,
+                     ig_tensor *const *in, int n_in);
+/* All results; false: a failure, and out is all NULL. */
+bool ig__apply_all(ig_context *ctx, const ig__op *op, const void *attrs,
+                   ig_tensor *const *in, int n_in, ig_tensor **out);
+/* The result written over `into`, which must have its shape and dtype; returns it. Gradients flow
+ * through the write. */
+ig_tensor *ig__apply_into(const ig__op *op, const void *attrs, ig_tensor *const *in,
+                          int n_in, ig_tensor *into);
+
+static inline ig_tensor *ig__apply1(const ig__op *op, const void *attrs, ig_tensor *x)
+{
+    return ig__apply(NULL, op, attrs, &x, 1);
+}
+static inline ig_tensor *ig__apply2(const ig__op *op, const void *attrs, ig_tensor *x,
+                                    ig_tensor *y)
+{
+    ig_tensor *const in[2] = {x, y};
+    return ig__apply(NULL, op, attrs, in, 2);
+}
+/* Two operands that meet in one dtype first (docs/tensors.md, promotion). */
+ig_tensor *ig__apply_met(const ig__op *op, const void *attrs, ig_tensor *x, ig_tensor *y);
+/* Cast both to the dtype that they meet in; false: they do not, the failure is on the context. */
+bool ig__meet(const char *op, ig_tensor **x, ig_tensor **y);
+
+/* x itself when it has that dtype. */
+ig_tensor *ig__cast(ig_tensor *x, ig_dtype dtype);
+
+/* `gradient` of a row that has none of its own (it is made by a backward pass): says so. */
+void ig__gradient_missing(ig__gradient *g);
+
+#endif

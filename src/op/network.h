@@ -1,0 +1,29 @@
+/* Rows of networks: norms, convolution, pooling, attention, rotation, recurrent layers, the loss
+ * behind an output layer; and what their files share.
+ */
+#ifndef INGOT_OP_NETWORK_H
+#define INGOT_OP_NETWORK_H
+
+#include "op/op.h"
+
+/* Make every operand that is there contiguous, and of one dtype that the kernels compute in: f64 if one
+ * is f64, else f32. *result is the dtype that the first had. False: one is not a float, or
+ * the context has failed. NULL stays NULL. */
+bool ig__dense(const char *op, ig_tensor **x, int n, ig_dtype *result);
+/* NULL for NULL, else the operand, contiguous. */
+ig_tensor *ig__contiguous(ig_tensor *x);
+
+/* norm.c; rms_norm also serves (elementwise.c) */
+extern const ig__op ig__op_layer_norm, ig__op_norm_grad;
+int64_t ig__norm_units(const ig__eval *e);
+void ig__rms_norm_eval(const ig__eval *e, int64_t begin, int64_t end);
+ig__room ig__norm_room(const ig__eval *e);
+double ig__norm_work(const ig__eval *e);
+void ig__rms_norm_gradient(ig__gradient *g);
+
+/* conv.c, pool.c; operands dense */
+extern const ig__op ig__op_conv, ig__op_conv_data, ig__op_conv_weight;
+extern const ig__op ig__op_max_pool, ig__op_max_pool_grad, ig__op_max_pool_take,
+    ig__op_avg_pool, ig__op_avg_pool_grad;
+
+#endif

@@ -1,0 +1,351 @@
+/* Products of matrices: matmul, and linear with plain weights.
+ *
+ * A product is described to the kernels by strides, so transposes and views need no copy. Up to two leading
+ * dimensions are the kernels' batch; more are walked here. The gradient is two more products:
+ * dX = dY W^T, dW = X^T dY.
+ */
+#include "op/product.h"
+
+#include "ingot/op.h"
+#include "kernel/matmul.h"
+#include "op/apply.h"
+#include "op/op_int.h"
+
+#include <string.h>
+
+static bool number_of(ig__mm_type *out, ig_dtype dtype)
+{
+    switch (dtype) {
+    case IG_DTYPE_F32:
+        return *out = IG__MM_F32, true;
+    case IG_DTYPE_F64:
+        return *out = IG__MM_F64, true;
+    case IG_DTYPE_F16:
+        return *out = IG__MM_F16, true;
+    case IG_DTYPE_BF16:
+        return *out = IG__MM_BF16, true;
+    default:
+        return false;
+    }
+}
+
+/* ---- matmul ----------------------------------------------------------------------------------------- */
+
+static ig_status matmul_shape(ig__type *out, const ig__type *const *in, int n_in,
+                              const void *attrs, ig_error *err)
+{
+    (void)n_in, (void)attrs;
+    const ig__type *x = in[0], *y = in[1];
+    ig__mm_type number;
+    if (x->dtype != y->dtype || !number_of(&number, x->dtype) || x->n_dims < 2 ||
+        y->n_dims < 2)
+        return ig__fail_shapes(err, "matmul", "wants matrices of floats of one type", x, y);
+    if (!ig__dim_same(x->dims[x->n_dims - 1], y->dims[y->n_dims - 2]))
+        return ig__fail_shapes(err, "matmul", "inner sizes differ", x, y);
+    ig__type a = *x, b = *y;
+    a.n_dims -= 2;
+    b.n_dims -= 2;
+    const ig__type *const leading[2] = {&a, &b};
+    if (ig__broadcast(out, leading, 2, "matmul", NULL) != IG_OK)
+        return ig__fail_shapes(err, "matmul", "leading dimensions do not broadcast", x, y);
+    out->dtype = x->dtype;
+    out->dims[out->n_dims++] = x->dims[x->n_dims - 2];
+    out->dims[out->n_dims++] = y->dims[y->n_dims - 1];
+    return IG_OK;
+}
+
+/* What all threads share of a product: made once, before the walk. */
+typedef struct product {
+    ig__mm_plan plan;
+    int64_t n_outer; /* products of the plan: leading dimensions beyond two */
+    int n_outer_dims;
+    int64_t outer[IG_MAX_DIMS], step[3][IG_MAX_DIMS]; /* of x, y, out, in elements */
+    size_t size;
+} product;
+
+typedef struct walk_state {
+    ig__mm_walk walk;
+    ig__mm_data data;
+    int64_t outer;
+} walk_state;
+
+/* Strides of leading dimension d of the output's space in an operand. */
+static int64_t leading_stride(const ig__array *x, int d, int n_dims)
+{
+    const int at = d - n_dims + x->type->n_dims;
+    return at < 0 || x->type->dims[at].plus == 1 ? 0 : x->strides[at];
+}
+
+static void set_layout(ig__mm_layout *l, const ig__array *x)
+{
+    const int n = x->type->n_dims;
+    number_of(&l->type, x->type->dtype);
+    l->row = x->strides[n - 2];
+    l->col = x->strides[n - 1];
+    l->batch[0] = l->batch[1] = 0;
+}
+
+static void make_product(product *p, const ig__eval *e)
+{
+    const ig__type *out = e->out[0].type;
+    const int n = out->n_dims;
+    ig__mm_problem q = {.m = out->dims[n - 2].plus,
+                        .n = out->dims[n - 1].plus,
+                        .k = e->in[0].type->dims[e->in[0].type->n_dims - 1].plus,
+                        .n_batch = {1, 1},
+                        .alpha = 1};
+    const ig__array *arrays[3] = {&e->in[0], &e->in[1], &e->out[0]};
+    ig__mm_layout *layouts[3] = {&q.a, &q.b, &q.c};
+    for (int i = 0; i < 3; i++)
+        set_layout(layouts[i], arrays[i]);
+    p->n_outer = 1;
+    p->n_outer_dims = n > 4 ? n - 4 : 0;
+    p->size = ig_dtype_block_bytes(out->dtype);
+    for (int d = 0; d < n - 2; d++) {
+        const int batch = d - p->n_outer_dims; /* 0 or 1: the kernels' */
+        const int at = n - 2 - p->n_outer_dims == 1 ? 1 : batch;
+        for (int i = 0; i < 3; i++) {
+            const int64_t stride = leading_stride(arrays[i], d, n);
+            if (batch >= 0)
+                layouts[i]->batch[at] = stride;
+            else
+                p->step[i][d] = stride;
+        }
+        if (batch >= 0)
+            q.n_batch[at] = out->dims[d].plus;
+        else
+            p->n_outer *= p->outer[d] = out->dims[d].plus;
+    }
+    p->plan = ig__mm_plan_make(e->k, &q, e->n_threads);
+}
+
+static ig__room matmul_room(const ig__eval *e)
+{
+    product p;
+    make_product(&p, e);
+    return (ig__room){.each =
+                          p.plan.scratch_bytes + 64 + (sizeof(walk_state) + 63) / 64 * 64,
+                      .shared = sizeof(product)};
+}
+
+static int64_t matmul_units(const ig__eval *e)
+{
+    product *p = e->shared;
+    make_product(p, e);
+    return p->plan.n_pieces * p->n_outer;
+}
+
+static void begin_outer(walk_state *w, const product *p, const ig__eval *e, int64_t outer)
+{
+    int64_t offset[3] = {0}, rest = outer;
+    for (int d = p->n_outer_dims; d-- > 0;) {
+        for (int i = 0; i < 3; i++)
+            offset[i] += rest % p->outer[d] * p->step[i][d];
+        rest /= p->outer[d];
+    }
+    const int64_t size = (int64_t)p->size;
+    w->data = (ig__mm_data){.a = e->in[0].data + offset[0] * size,
+                            .b = e->in[1].data + offset[1] * size,
+                            .c = e->out[0].data + offset[2] * size,
+                            .bias = e->n_in > 2 ? e->in[2].data : NULL};
+    w->outer = outer;
+    ig__mm_walk_begin(&w->walk, &p->plan, &w->data,
+                      (char *)e->scratch + (sizeof(walk_state) + 63) / 64 * 64);
+}
+
+static void matmul_eval(const ig__eval *e, int64_t begin, int64_t end)
+{
+    const product *p = e->shared;
+    walk_state *w = e->scratch;
+    if (e->first)
+        w->outer = -1;
+    while (begin < end) {
+        const int64_t outer = begin / p->plan.n_pieces, piece = begin % p->plan.n_pieces;
+        int64_t n = p->plan.n_pieces - piece;
+        n = n < end - begin ? n : end - begin;
+        if (w->outer != outer)
+            begin_outer(w, p, e, outer);
+        ig__mm_walk_run(&w->walk, piece, piece + n);
+        begin += n;
+    }
+}
+
+static double matmul_work(const ig__eval *e)
+{
+    const ig__type *x = e->in[0].type;
+    /* about 32 multiply-adds a nanosecond */
+    return (double)e->out[0].n * (double)x->dims[x->n_dims - 1].plus / 32;
+}
+
+static void matmul_cost(ig__cost *cost, const ig__type *const *in, int n_in,
+                        const ig__type *out, const void *attrs, const ig__bind *bind)
+{
+    (void)n_in, (void)attrs, (void)bind;
+    cost->ops +=
+        2.0 * (double)ig__type_count(out) * (double)in[0]->dims[in[0]->n_dims - 1].plus;
+}
+
+static void matmul_gradient(ig__gradient *g)
+{
+    if (ig__wants(g, 0))
+        g->d_in[0] = ig_matmul(g->d_out[0], ig_transpose(g->in[1], -1, -2));
+    if (ig__wants(g, 1))
+        g->d_in[1] = ig_matmul(ig_transpose(g->in[0], -1, -2), g->d_out[0]);
+}
+
+const ig__op ig__op_matmul = {.name = "matmul",
+                              .n_in_least = 2,
+                              .n_in_most = 2,
+                              .shape = matmul_shape,
+                              .cost = matmul_cost,
+                              .n_units = matmul_units,
+                              .eval = matmul_eval,
+                              .room = matmul_room,
+                              .work = matmul_work,
+                              .gradient = matmul_gradient,
+                              .needs = {IG_IN(1), IG_IN(0)},
+                              .precision = IG_PRECISION_LOW};
+
+/* ---- linear, with plain weights ----------------------------------------------------------------------- */
+
+ig_status ig__linear_plain_shape(ig__type *out, const ig__type *const *in, int n_in,
+                                 ig_error *err)
+{
+    const ig__type *x = in[0], *w = in[1];
+    ig__mm_type number;
+    if (x->dtype != w->dtype || !number_of(&number, x->dtype) || x->n_dims < 1 ||
+        w->n_dims != 2)
+        return ig__fail_shapes(err, "linear",
+                               "wants x [..,K] and w [N,K] of one float type", x, w);
+    if (!ig__dim_same(x->dims[x->n_dims - 1], w->dims[1]))
+        return ig__fail_shapes(err, "linear", "inner sizes differ", x, w);
+    if (n_in > 2 && (in[2]->n_dims != 1 || !ig__dim_same(in[2]->dims[0], w->dims[0]) ||
+                     in[2]->dtype != x->dtype))
+        return ig__fail_shapes(err, "linear", "the bias does not fit", w, in[2]);
+    *out = *x;
+    out->dims[x->n_dims - 1] = w->dims[0];
+    return IG_OK;
+}
+
+static void make_linear(product *p, const ig__eval *e)
+{
+    const ig__array *x = &e->in[0], *w = &e->in[1], *y = &e->out[0];
+    const int last = x->type->n_dims - 1;
+    ig__mm_problem q = {.n = w->type->dims[0].plus,
+                        .k = w->type->dims[1].plus,
+                        .n_batch = {1, 1},
+                        .alpha = 1};
+    q.m = 1;
+    for (int d = 0; d < last; d++)
+        q.m *= x->type->dims[d].plus;
+    number_of(&q.a.type, x->type->dtype);
+    number_of(&q.b.type, w->type->dtype);
+    number_of(&q.c.type, y->type->dtype);
+    /* the innermost leading dimension that is not 1 says how far apart rows are */
+    q.a.row = q.k;
+    for (int d = last; d-- > 0;)
+        if (x->type->dims[d].plus != 1) {
+            q.a.row = x->strides[d];
+            break;
+        }
+    q.a.col = x->strides[last];
+    q.b.row = w->strides[1];
+    q.b.col = w->strides[0];
+    q.c.row = q.n;
+    q.c.col = 1;
+    p->n_outer = 1;
+    p->n_outer_dims = 0;
+    p->size = ig_dtype_block_bytes(y->type->dtype);
+    p->plan = ig__mm_plan_make(e->k, &q, e->n_threads);
+}
+
+ig__room ig__linear_room(const ig__eval *e)
+{
+    product p;
+    make_linear(&p, e);
+    return (ig__room){.each =
+                          p.plan.scratch_bytes + 64 + (sizeof(walk_state) + 63) / 64 * 64,
+                      .shared = sizeof(product)};
+}
+
+int64_t ig__linear_units(const ig__eval *e)
+{
+    product *p = e->shared;
+    make_linear(p, e);
+    return p->plan.n_pieces;
+}
+
+void ig__linear_eval(const ig__eval *e, int64_t begin, int64_t end)
+{
+    matmul_eval(e, begin, end);
+}
+
+double ig__linear_work(const ig__eval *e)
+{
+    return (double)e->out[0].n * (double)e->in[1].type->dims[1].plus / 32;
+}
+
+/* dW = dY^T X over all rows: contiguous [N,K], as the weights are. */
+void ig__linear_gradient(ig__gradient *g)
+{
+    ig_tensor *d = g->d_out[0];
+    if (ig__wants(g, 0))
+        g->d_in[0] = ig_matmul(d, g->in[1]);
+    if (ig__wants(g, 1)) {
+        ig_tensor *x = g->in[0];
+        const int64_t k = ig_tensor_dim(x, -1), n = ig_tensor_dim(d, -1);
+        if (x->type.n_dims != 2) {
+            x = ig_reshape(x, IG_SHAPE(k ? x->n / k : 0, k));
+            d = ig_reshape(d, IG_SHAPE(n && d ? d->n / n : 0, n));
+        }
+        g->d_in[1] = ig_matmul(ig_transpose(d, 0, 1), x);
+    }
+    if (g->n_in > 2 && ig__wants(g, 2))
+        g->d_in[2] = g->d_out[0]; /* the walk sums */
+}
+
+/* ---- public ------------------------------------------------------------------------------------------ */
+
+ig_tensor *ig_matmul(ig_tensor *x, ig_tensor *y)
+{
+    if (!ig__meet("matmul", &x, &y))
+        return NULL;
+    const bool row = x->type.n_dims == 1, column = y->type.n_dims == 1;
+    if (!row && !column)
+        return ig__apply2(&ig__op_matmul, NULL, x, y);
+    ig_tensor *z = ig__apply2(&ig__op_matmul, NULL, row ? ig_unsqueeze(x, 0) : x,
+                              column ? ig_unsqueeze(y, 1) : y);
+    if (column)
+        z = ig_squeeze(z, -1);
+    return row ? ig_squeeze(z, column ? -1 : -2) : z;
+}
+
+/* Do the leading dimensions merge to rows of one stride? */
+static bool has_rows(const ig_tensor *x)
+{
+    int64_t next = -1;
+    if (x->contiguous || x->type.n_dims <= 2)
+        return true;
+    for (int d = x->type.n_dims - 1; d-- > 0;) {
+        if (x->type.dims[d].plus == 1)
+            continue;
+        if (next >= 0 && x->strides[d] != next)
+            return false;
+        next = x->strides[d] * x->type.dims[d].plus;
+    }
+    return true;
+}
+
+ig_tensor *ig_linear(ig_tensor *x, ig_tensor *w, ig_tensor *bias)
+{
+    if (!ig__meet("linear", &x, &w))
+        return NULL;
+    const bool fits = bias &&
+                      (x->type.dtype == IG_DTYPE_F32 || x->type.dtype == IG_DTYPE_F64) &&
+                      bias->type.dtype == x->type.dtype && bias->contiguous;
+    if (!has_rows(x))
+        x = ig_contiguous(x);
+    ig_tensor *const in[3] = {x, w, bias};
+    ig_tensor *y = ig__apply(NULL, &ig__op_linear, NULL, in, fits ? 3 : 2);
+    return bias && !fits ? ig_add(y, bias) : y;
+}

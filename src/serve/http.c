@@ -1,0 +1,622 @@
+/* The transport over libmicrohttpd, in its external mode: our loop, its state machines.
+ *
+ *     our epoll set:  [libmicrohttpd's own epoll set] [the wake eventfd] [sockets that wait]
+ *
+ * A request whose answer is not there yet is suspended: libmicrohttpd then looks at its
+ * socket no more, so the socket is in our set too, for the end of input and for errors. An
+ * answer that is written piece by piece is suspended whenever all of it was taken. Every
+ * resumption is followed by MHD_run in the same turn of the loop.
+ *
+ * Time limits: libmicrohttpd's own covers a socket that takes or gives no byte; a request
+ * that trickles in is covered by the sweep, which ends a connection that did not bring a
+ * whole request in time. The sweep runs once a second while a connection is open and never
+ * else.
+ */
+#include "serve/http.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MAX_EVENTS = 64, TAG_WAKE = 1, TAG_MHD = 2 }; /* tags of our epoll events */
+enum { HEADER_MEMORY = 64 << 10, BLOCK = 16 << 10 };
+static const size_t backlog_limit = (size_t)8 << 20;    /* unread bytes of an answer */
+static const uint64_t drain_limit = (uint64_t)64 << 20; /* of a body that is too large */
+static const int64_t second_ns = 1000000000;
+static const int64_t probe_first_ns = 20000000, probe_last_ns = 1000000000;
+
+/* One open socket, and when it began to bring a request. */
+typedef struct connection {
+    struct connection *previous, *next;
+    int fd;
+    int64_t since_ns; /* 0: a request is being answered */
+} connection;
+
+struct ig__http {
+    const ig_allocator *a;
+    ig__http_opts opts; /* texts are not kept */
+    struct MHD_Daemon *daemon;
+    int listener, epoll, wake, port;
+    int woken, stopping; /* atomic: written by other threads, with release, before the wake
+                            descriptor; read after it, with acquire */
+    connection *connections;
+    ig__exchange *waiting;
+    int64_t n_connections; /* atomic, relaxed: a gauge that other threads read */
+    int64_t sweep_ns, n_half_closed;
+};
+
+/* ---- listening ---- */
+
+static ig_status listen_at(ig__http *h, const struct addrinfo *at,
+                           const ig__http_opts *opts, ig_error *err)
+{
+    const int on = 1;
+    const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return ig__fail(err, IG_ERR_IO, "serve: no socket: %s", strerror(errno));
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on,
+                     sizeof on); /* accepted ones inherit */
+    if (bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, 511)) {
+        const int why = errno;
+        close(fd);
+        return ig__fail(err, IG_ERR_IO, "serve: cannot listen at %s, port %d: %s",
+                        opts->host, opts->port, strerror(why));
+    }
+    struct sockaddr_storage bound = {0};
+    socklen_t n = sizeof bound;
+    (void)getsockname(fd, (struct sockaddr *)&bound, &n);
+    h->port = ntohs(bound.ss_family == AF_INET6
+                        ? ((const struct sockaddr_in6 *)(const void *)&bound)->sin6_port
+                        : ((const struct sockaddr_in *)(const void *)&bound)->sin_port);
+    h->listener = fd;
+    return IG_OK;
+}
+
+static ig_status listen_on(ig__http *h, const ig__http_opts *opts, ig_error *err)
+{
+    char port[16] = "";
+    ig__buffer text = ig__buffer_init(h->a);
+    ig__buffer_printf(&text, "%d", opts->port);
+    if (text.data && text.n < sizeof port)
+        memcpy(port, text.data, text.n + 1);
+    ig__buffer_fini(&text);
+    const struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *found = NULL;
+    const int why = getaddrinfo(opts->host, port, &hints, &found);
+    if (why)
+        return ig__fail(err, IG_ERR_ARGUMENT, "serve: no address for host '%s': %s",
+                        opts->host, gai_strerror(why));
+    ig_status status = IG_ERR_IO;
+    for (const struct addrinfo *at = found; at && status != IG_OK; at = at->ai_next)
+        status = listen_at(h, at, opts, err);
+    freeaddrinfo(found);
+    return status;
+}
+
+/* ---- the list of exchanges that wait or write ---- */
+
+static void watch(ig__exchange *x)
+{
+    ig__http *h = x->http;
+    if (x->listed)
+        return;
+    x->listed = true;
+    x->previous = NULL;
+    x->next = h->waiting;
+    if (h->waiting)
+        h->waiting->previous = x;
+    h->waiting = x;
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = x};
+    (void)epoll_ctl(h->epoll, EPOLL_CTL_ADD, x->fd, &event);
+}
+
+static void unwatch(ig__exchange *x)
+{
+    ig__http *h = x->http;
+    if (!x->listed)
+        return;
+    x->listed = false;
+    *(x->previous ? &x->previous->next : &h->waiting) = x->next;
+    if (x->next)
+        x->next->previous = x->previous;
+    h->n_half_closed -= x->half_closed;
+    (void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, x->fd, NULL);
+}
+
+static void resume(ig__exchange *x)
+{
+    if (!x->suspended)
+        return;
+    x->suspended = false;
+    MHD_resume_connection(x->connection);
+}
+
+/* The socket's other side is closed, or the socket is broken: what it means shows when
+ * something is written. */
+static void half_closed(ig__exchange *x)
+{
+    if (x->half_closed)
+        return;
+    x->half_closed = true;
+    x->http->n_half_closed++;
+    x->probe_gap_ns = probe_first_ns;
+    x->probe_ns = ig__now_ns();
+}
+
+/* ---- the answer ---- */
+
+const char *ig__http_get_header(const ig__exchange *x, const char *name)
+{
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+void ig__http_set_header(ig__exchange *x, const char *name, const char *value)
+{
+    ig__buffer_append(&x->headers, name, strlen(name) + 1);
+    ig__buffer_append(&x->headers, value, strlen(value) + 1);
+}
+
+/* libmicrohttpd takes more of the answer; called for answers written piece by piece. */
+static ssize_t read_answer(void *user, uint64_t position, char *to, size_t max)
+{
+    (void)position;
+    ig__exchange *x = user;
+    const size_t n = x->out.n - x->sent < max ? x->out.n - x->sent : max;
+    if (x->out.failed || x->headers.failed)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (n > 0) {
+        memcpy(to, x->out.data + x->sent, n);
+        x->sent += n;
+        x->n_sent += (int64_t)n;
+        if (x->sent == x->out.n)
+            x->sent = x->out.n = 0;
+        return (ssize_t)n;
+    }
+    if (x->ended)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    x->suspended = true;
+    MHD_suspend_connection(x->connection);
+    return 0;
+}
+
+static enum MHD_Result queue(ig__exchange *x)
+{
+    const bool whole = x->ended && !x->begun;
+    struct MHD_Response *response =
+        whole
+            ? MHD_create_response_from_buffer(x->out.n, x->out.data, MHD_RESPMEM_MUST_COPY)
+            : MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_answer, x,
+                                                NULL);
+    if (!response)
+        return MHD_NO;
+    enum MHD_Result ok = MHD_YES;
+    if (x->content_type)
+        ok = MHD_add_response_header(response, "Content-Type", x->content_type);
+    for (size_t i = 0; i < x->headers.n && ok == MHD_YES;) {
+        const char *name = x->headers.data + i, *value = name + strlen(name) + 1;
+        ok = MHD_add_response_header(response, name, value);
+        i += strlen(name) + strlen(value) + 2;
+    }
+    if (whole)
+        x->n_sent = (int64_t)x->out.n;
+    x->queued = true;
+    if (ok == MHD_YES && !x->headers.failed && !(whole && x->out.failed))
+        ok = MHD_queue_response(x->connection, (unsigned)x->status, response);
+    else
+        ok = MHD_NO;
+    MHD_destroy_response(response);
+    return ok;
+}
+
+void ig__http_reply(ig__exchange *x, int status, const char *content_type, const char *body,
+                    size_t n)
+{
+    if (x->ended)
+        return;
+    if (!x->begun) {
+        x->status = status;
+        x->content_type = content_type;
+    }
+    ig__buffer_append(&x->out, body, n);
+    x->ended = true;
+    resume(x);
+}
+
+void ig__http_begin(ig__exchange *x, int status, const char *content_type)
+{
+    if (x->begun || x->ended)
+        return;
+    x->begun = true;
+    x->status = status;
+    x->content_type = content_type;
+    x->write_ns = ig__now_ns();
+    resume(x);
+}
+
+void ig__http_write(ig__exchange *x, const char *bytes, size_t n)
+{
+    if (x->ended)
+        return;
+    ig__buffer_append(&x->out, bytes, n);
+    if (x->out.n - x->sent > backlog_limit) /* a client that does not read */
+        x->out.failed = true;
+    x->write_ns = ig__now_ns();
+    resume(x);
+}
+
+void ig__http_end(ig__exchange *x)
+{
+    x->ended = true;
+    resume(x);
+}
+
+/* ---- what libmicrohttpd calls ---- */
+
+static void name_peer(ig__exchange *x)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *at = info ? info->client_addr : NULL;
+    if (at && at->sa_family == AF_INET)
+        (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)at)->sin_addr,
+                        x->peer, sizeof x->peer);
+    else if (at && at->sa_family == AF_INET6)
+        (void)inet_ntop(AF_INET6,
+                        &((const struct sockaddr_in6 *)(const void *)at)->sin6_addr,
+                        x->peer, sizeof x->peer);
+}
+
+static connection *connection_of(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static ig__exchange *begin_exchange(ig__http *h, struct MHD_Connection *c, const char *path,
+                                    const char *method)
+{
+    ig__exchange *x = ig__alloc_zero(h->a, sizeof *x);
+    if (!x)
+        return NULL;
+    x->http = h;
+    x->connection = c;
+    x->method = method;
+    x->no_body = strcmp(method, "HEAD") == 0;
+    const size_t n = strlen(path);
+    memcpy(x->path, path, n < sizeof x->path ? n : sizeof x->path - 1);
+    x->start_ns = ig__now_ns();
+    x->body = ig__buffer_init(h->a);
+    x->headers = ig__buffer_init(h->a);
+    x->out = ig__buffer_init(h->a);
+    x->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    name_peer(x);
+    return x;
+}
+
+static void take_body(ig__exchange *x, const char *bytes, size_t n)
+{
+    x->n_received += n;
+    if (x->n_received > x->http->opts.max_body) {
+        x->too_large = true;
+        ig__buffer_fini(&x->body);
+        x->body = ig__buffer_init(x->http->a);
+    } else {
+        ig__buffer_append(&x->body, bytes, n);
+    }
+}
+
+static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const char *path,
+                                  const char *method, const char *version,
+                                  const char *upload, size_t *n_upload, void **slot)
+{
+    (void)version;
+    ig__http *h = user;
+    ig__exchange *x = *slot;
+    if (!x) { /* the head alone */
+        *slot = begin_exchange(h, c, path, method);
+        return *slot ? MHD_YES : MHD_NO;
+    }
+    if (*n_upload > 0) {
+        take_body(x, upload, *n_upload);
+        *n_upload = 0;
+        return x->n_received > drain_limit ? MHD_NO : MHD_YES;
+    }
+    if (!x->requested) {
+        x->requested = true;
+        connection *socket = connection_of(c);
+        if (socket)
+            socket->since_ns = 0;
+        if (x->body.failed)
+            return MHD_NO;
+        h->opts.events.request(h->opts.events.user, x);
+        if (!x->ended)
+            watch(x);
+        /* Without an answer it calls again at once, and then is suspended. Suspended now it
+         * would, when resumed, go on to read: it would meet the end of input of a half-closed
+         * client, and close. */
+        return x->ended || x->begun ? queue(x) : MHD_YES;
+    }
+    if (x->ended || x->begun)
+        return queue(x);
+    x->suspended = true;
+    MHD_suspend_connection(c);
+    return MHD_YES;
+}
+
+static void on_completed(void *user, struct MHD_Connection *c, void **slot,
+                         enum MHD_RequestTerminationCode why)
+{
+    ig__http *h = user;
+    ig__exchange *x = *slot;
+    *slot = NULL;
+    connection *socket = connection_of(c);
+    if (socket)
+        socket->since_ns = ig__now_ns();
+    if (!x)
+        return;
+    unwatch(x);
+    if (x->requested)
+        h->opts.events.gone(h->opts.events.user, x,
+                            why == MHD_REQUEST_TERMINATED_COMPLETED_OK && x->ended);
+    ig__buffer_fini(&x->body);
+    ig__buffer_fini(&x->headers);
+    ig__buffer_fini(&x->out);
+    ig__free(h->a, x);
+}
+
+static void on_connection(void *user, struct MHD_Connection *c, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    ig__http *h = user;
+    connection *socket = *context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        socket = ig__alloc_zero(h->a, sizeof *socket);
+        if (!socket)
+            return; /* it is then without a limit on its request's time */
+        socket->fd =
+            MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        socket->since_ns = ig__now_ns();
+        socket->next = h->connections;
+        if (h->connections)
+            h->connections->previous = socket;
+        h->connections = socket;
+        *context = socket;
+        __atomic_fetch_add(&h->n_connections, 1, __ATOMIC_RELAXED);
+    } else if (socket) {
+        *(socket->previous ? &socket->previous->next : &h->connections) = socket->next;
+        if (socket->next)
+            socket->next->previous = socket->previous;
+        ig__free(h->a, socket);
+        *context = NULL;
+        __atomic_fetch_sub(&h->n_connections, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* ---- the loop ---- */
+
+/* libmicrohttpd can miss an end of input that comes together with the last bytes: it then
+ * waits for a next request that no one can send. */
+static bool is_half_closed(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/* Ask the owner for bytes where it is time; end what took too long. */
+static void sweep(ig__http *h, int64_t now)
+{
+    for (ig__exchange *x = h->waiting, *next; x; x = next) {
+        next = x->next;
+        if (x->ended)
+            continue;
+        if (x->half_closed && now >= x->probe_ns) {
+            x->probe_ns = now + x->probe_gap_ns;
+            x->probe_gap_ns =
+                x->probe_gap_ns * 2 < probe_last_ns ? x->probe_gap_ns * 2 : probe_last_ns;
+            h->opts.events.probe(h->opts.events.user, x);
+        } else if (x->begun && now - x->write_ns >= h->opts.ping_ns) {
+            h->opts.events.probe(h->opts.events.user, x);
+        }
+    }
+    if (now < h->sweep_ns)
+        return;
+    h->sweep_ns = now + second_ns;
+    for (connection *s = h->connections; s; s = s->next)
+        if (s->since_ns > 0 && (now - s->since_ns > h->opts.timeout_ns ||
+                                (now - s->since_ns > second_ns && is_half_closed(s->fd))))
+            (void)shutdown(s->fd, SHUT_RDWR); /* libmicrohttpd sees the end and closes it */
+}
+
+/* Milliseconds that the loop may sleep; -1: until something happens. */
+static int sleep_ms(const ig__http *h, int64_t now, int64_t end_ns)
+{
+    int64_t until = INT64_MAX;
+    if (h->connections)
+        until = h->sweep_ns;
+    if (end_ns < until)
+        until = end_ns;
+    if (h->n_half_closed > 0)
+        for (const ig__exchange *x = h->waiting; x; x = x->next)
+            if (x->half_closed && !x->ended && x->probe_ns < until)
+                until = x->probe_ns;
+    MHD_UNSIGNED_LONG_LONG mhd_ms;
+    int64_t ms = until == INT64_MAX ? -1 : until <= now ? 0 : (until - now) / 1000000 + 1;
+    if (MHD_get_timeout(h->daemon, &mhd_ms) == MHD_YES && (ms < 0 || mhd_ms < (uint64_t)ms))
+        ms = (int64_t)(mhd_ms < INT_MAX ? mhd_ms : INT_MAX);
+    return (int)(ms < INT_MAX ? ms : INT_MAX);
+}
+
+static void take_events(ig__http *h, int timeout)
+{
+    struct epoll_event events[MAX_EVENTS];
+    const int n = epoll_wait(h->epoll, events, MAX_EVENTS, timeout);
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.u64 == TAG_MHD)
+            continue;
+        if (events[i].data.u64 != TAG_WAKE) {
+            half_closed(events[i].data.ptr);
+            continue;
+        }
+        uint64_t count;
+        (void)!read(h->wake, &count, sizeof count);
+    }
+    if (__atomic_exchange_n(&h->woken, 0, __ATOMIC_ACQ_REL))
+        h->opts.events.woken(h->opts.events.user);
+}
+
+/* libmicrohttpd gives the listener back, for us to close; who connects is refused. */
+static void stop_listening(ig__http *h)
+{
+    if (h->daemon)
+        (void)MHD_quiesce_daemon(h->daemon);
+    if (h->listener >= 0)
+        close(h->listener);
+    h->listener = -1;
+}
+
+void ig__http_run(ig__http *h, int64_t grace_ns)
+{
+    int64_t end_ns = INT64_MAX;
+    for (;;) {
+        int64_t now = ig__now_ns();
+        if (end_ns == INT64_MAX && __atomic_load_n(&h->stopping, __ATOMIC_ACQUIRE)) {
+            end_ns = now + grace_ns;
+            stop_listening(h);
+        }
+        if (end_ns != INT64_MAX && (!h->waiting || now >= end_ns))
+            return;
+        take_events(h, sleep_ms(h, now, end_ns));
+        if (h->connections)
+            sweep(h, ig__now_ns());
+        MHD_run(h->daemon);
+    }
+}
+
+void ig__http_wake(ig__http *h)
+{
+    const uint64_t one = 1;
+    if (!__atomic_exchange_n(&h->woken, 1, __ATOMIC_ACQ_REL))
+        (void)!write(h->wake, &one, sizeof one);
+}
+
+void ig__http_stop(ig__http *h)
+{
+    const uint64_t one = 1;
+    __atomic_store_n(&h->stopping, 1, __ATOMIC_RELEASE);
+    (void)!write(h->wake, &one, sizeof one);
+}
+
+/* ---- open and close ---- */
+
+static void drop_line(void *user, const char *fmt, va_list arguments)
+{
+    (void)user; /* what libmicrohttpd says is about single clients' faults */
+    (void)fmt;
+    (void)arguments;
+}
+
+static ig_status start(ig__http *h, const ig__http_opts *opts, ig_error *err)
+{
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
+    if (opts->certificate) {
+        if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+            return ig__fail(err, IG_ERR_UNSUPPORTED,
+                            "serve: this libmicrohttpd was built without TLS");
+        flags |= MHD_USE_TLS;
+        /* its table of options holds pointers to non-const; it only reads the texts */
+        tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0,
+                                         (void *)(uintptr_t)opts->certificate};
+        tls[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0,
+                                         (void *)(uintptr_t)opts->key};
+    }
+    const unsigned timeout_s = (unsigned)((opts->timeout_ns + second_ns - 1) / second_ns);
+    h->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, drop_line, NULL,
+        MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)opts->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_MEMORY,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+    if (!h->daemon)
+        return ig__fail(err, IG_ERR_IO, "serve: libmicrohttpd does not start%s",
+                        opts->certificate ? "; are certificate and key a pair in PEM?"
+                                          : "");
+    struct epoll_event mhd = {.events = EPOLLIN, .data.u64 = TAG_MHD};
+    struct epoll_event wake = {.events = EPOLLIN, .data.u64 = TAG_WAKE};
+    const int mhd_fd = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    if (epoll_ctl(h->epoll, EPOLL_CTL_ADD, mhd_fd, &mhd) ||
+        epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->wake, &wake))
+        return ig__fail(err, IG_ERR_IO, "serve: epoll: %s", strerror(errno));
+    return IG_OK;
+}
+
+ig_status ig__http_open(ig__http **http_out, const ig_allocator *a,
+                        const ig__http_opts *opts, ig_error *err)
+{
+    *http_out = NULL;
+    ig__http *h = ig__alloc_zero(a, sizeof *h);
+    if (!h)
+        return ig__fail_memory(err, "serve", sizeof *h);
+    h->a = a;
+    h->opts = *opts;
+    h->listener = -1;
+    h->epoll = epoll_create1(EPOLL_CLOEXEC);
+    h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ig_status status = h->epoll < 0 || h->wake < 0
+                           ? ig__fail(err, IG_ERR_IO, "serve: epoll: %s", strerror(errno))
+                           : listen_on(h, opts, err);
+    if (status == IG_OK)
+        status = start(h, opts, err);
+    if (status != IG_OK) {
+        ig__http_close(h);
+        return status;
+    }
+    *http_out = h;
+    return IG_OK;
+}
+
+void ig__http_close(ig__http *h)
+{
+    if (!h)
+        return;
+    /* a suspended connection must be resumed before the daemon stops */
+    for (ig__exchange *x = h->waiting; x; x = x->next)
+        x->out.failed = true, resume(x);
+    stop_listening(h);
+    if (h->daemon)
+        MHD_stop_daemon(h->daemon);
+    if (h->epoll >= 0)
+        close(h->epoll);
+    if (h->wake >= 0)
+        close(h->wake);
+    ig__free(h->a, h);
+}
+
+int ig__http_port(const ig__http *h)
+{
+    return h->port;
+}
+
+int64_t ig__http_n_connections(const ig__http *h)
+{
+    return __atomic_load_n(&h->n_connections, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,309 @@
+/* Who may ask what: routes, methods, keys, origins; and errors in OpenAI's shape. */
+#include "serve/server.h"
+
+#include "base/clock.h"
+#include "serve/fields.h"
+#include "serve/json_write.h"
+#include "serve/page.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- errors ---- */
+
+void ig__reply_error(ig__exchange *x, int status, const char *type, const char *code,
+                     const char *field, const char *fmt, ...)
+{
+    char message[400];
+    va_list arguments;
+    va_start(arguments, fmt);
+    (void)vsnprintf(message, sizeof message, fmt, arguments);
+    va_end(arguments);
+    ig__buffer b = ig__buffer_init(x->out.a);
+    ig__buffer_append_text(&b, "{\"error\":{\"message\":");
+    ig__json_write_text(&b, message);
+    ig__buffer_append_text(&b, ",\"type\":");
+    ig__json_write_text(&b, type);
+    ig__buffer_append_text(&b, ",\"param\":");
+    ig__json_write_text(&b, field && *field ? field : NULL);
+    ig__buffer_append_text(&b, ",\"code\":");
+    ig__json_write_text(&b, code);
+    ig__buffer_append_text(&b, "}}\n");
+    ig__reply_json(x, status, &b);
+}
+
+void ig__reply_json(ig__exchange *x, int status, ig__buffer *b)
+{
+    static const char none[] =
+        "{\"error\":{\"message\":\"out of memory\",\"type\":\"server_error\","
+        "\"param\":null,\"code\":null}}\n";
+    if (b->failed)
+        ig__http_reply(x, 500, "application/json", none, sizeof none - 1);
+    else
+        ig__http_reply(x, status, "application/json", b->data ? b->data : "", b->n);
+    ig__buffer_fini(b);
+    *b = ig__buffer_init(x->out.a);
+}
+
+void ig__reply_status(ig__exchange *x, ig_status status, const ig_error *err,
+                      const char *field)
+{
+    const bool asked = status == IG_ERR_ARGUMENT || status == IG_ERR_LIMIT ||
+                       status == IG_ERR_FORMAT || status == IG_ERR_UNSUPPORTED;
+    ig__reply_error(x, asked ? 400 : 500, asked ? "invalid_request_error" : "server_error",
+                    NULL, field, "%s", err->message);
+}
+
+void ig__reply_bad(ig__exchange *x, const ig__bad *bad)
+{
+    ig__reply_error(x, bad->no_memory ? 500 : 400,
+                    bad->no_memory ? "server_error" : "invalid_request_error", NULL,
+                    bad->field, "%s", bad->message);
+}
+
+/* ---- small answers ---- */
+
+static void serve_health(ig_server *s, ig__exchange *x)
+{
+    static const char ok[] = "{\"status\":\"ok\"}\n",
+                      loading[] = "{\"status\":\"loading\"}\n",
+                      stopping[] = "{\"status\":\"stopping\"}\n";
+    if (__atomic_load_n(&s->n_stops, __ATOMIC_ACQUIRE))
+        ig__http_reply(x, 503, "application/json", stopping, sizeof stopping - 1);
+    else if (!ig__server_ready(s))
+        ig__http_reply(x, 503, "application/json", loading, sizeof loading - 1);
+    else
+        ig__http_reply(x, 200, "application/json", ok, sizeof ok - 1);
+}
+
+static void write_model(const ig_server *s, ig__buffer *b)
+{
+    ig__buffer_append_text(b, "{\"id\":");
+    ig__json_write_text(b, s->opts.name);
+    ig__buffer_printf(b,
+                      ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"ingot\","
+                      "\"max_model_len\":%lld,\"meta\":{\"architecture\":",
+                      (long long)s->created_s, (long long)s->context);
+    ig__json_write_text(b, s->info.architecture);
+    ig__buffer_append_text(b, ",\"name\":");
+    ig__json_write_text(b, s->info.name);
+    ig__buffer_printf(b,
+                      ",\"n_parameters\":%lld,\"trained_context\":%lld,\"vocab\":%lld,"
+                      "\"weight_type\":\"%s\",\"bytes\":%zu}}",
+                      (long long)s->info.n_parameters, (long long)s->info.context,
+                      (long long)s->info.vocab, ig_dtype_name(s->info.weight_dtype),
+                      s->info.packed_bytes);
+}
+
+static void serve_models(ig_server *s, ig__exchange *x)
+{
+    ig__buffer b = ig__buffer_init(s->a);
+    ig__buffer_append_text(&b, "{\"object\":\"list\",\"data\":[");
+    write_model(s, &b);
+    ig__buffer_append_text(&b, "]}\n");
+    ig__reply_json(x, 200, &b);
+}
+
+static void serve_model(ig_server *s, ig__exchange *x)
+{
+    const char *name = x->path + strlen("/v1/models/");
+    if (strcmp(name, s->opts.name) != 0) {
+        ig__reply_error(x, 404, "invalid_request_error", "model_not_found", "model",
+                        "there is no model '%.80s', only '%.80s'", name, s->opts.name);
+        return;
+    }
+    ig__buffer b = ig__buffer_init(s->a);
+    write_model(s, &b);
+    ig__buffer_append_char(&b, '\n');
+    ig__reply_json(x, 200, &b);
+}
+
+void ig__serve_metrics(ig_server *s, ig__exchange *x)
+{
+    const bool ready = ig__server_ready(s);
+    ig__metrics_view view = {.model = s->opts.name,
+                             .n_connections = ig__http_n_connections(s->http)};
+    if (ready) {
+        view.stats = ig_engine_get_stats(s->model.engine);
+        view.info = s->info;
+    }
+    if (__atomic_load_n(&s->measured, __ATOMIC_ACQUIRE))
+        view.limits = &s->machine;
+    ig__buffer b = ig__buffer_init(s->a);
+    ig__metrics_write(&b, &s->metrics, &view);
+    if (b.failed)
+        ig__reply_error(x, 500, "server_error", NULL, NULL, "out of memory");
+    else
+        ig__http_reply(x, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.n);
+    ig__buffer_fini(&b);
+}
+
+/* The page and what it loads: bytes of the build. */
+static const ig__page *find_page(const char *path)
+{
+    for (int i = 0; i < ig__n_pages; i++)
+        if (strcmp(ig__pages_of_server[i].path, path) == 0)
+            return &ig__pages_of_server[i];
+    return NULL;
+}
+
+static void serve_page(ig_server *s, ig__exchange *x)
+{
+    (void)s;
+    const ig__page *page = find_page(x->path);
+    ig__http_set_header(x, "Content-Security-Policy",
+                        "default-src 'none'; script-src 'self'; style-src 'self'; "
+                        "img-src data:; connect-src 'self'; base-uri 'none'; "
+                        "form-action 'none'; frame-ancestors 'none'");
+    ig__http_set_header(x, "Referrer-Policy", "no-referrer");
+    ig__http_reply(x, 200, page->type, (const char *)page->bytes, page->n);
+}
+
+/* ---- routes ---- */
+
+enum { GET = 1, POST = 2, OPEN = 1, EARLY = 2, PREFIX = 4 };
+
+typedef struct route {
+    const char *path;
+    int methods;
+    int flags; /* OPEN: no key is asked for; EARLY: answered before the model is there;
+                  PREFIX: all paths that begin so */
+    void (*serve)(ig_server *s, ig__exchange *x);
+} route;
+
+static const route routes[] = {
+    {"/health", GET, OPEN | EARLY, serve_health},
+    {"/v1/chat/completions", POST, 0, ig__serve_chat},
+    {"/v1/completions", POST, 0, ig__serve_completion},
+    {"/v1/models", GET, 0, serve_models},
+    {"/v1/models/", GET, PREFIX, serve_model},
+    {"/tokenize", POST, 0, ig__serve_tokenize},
+    {"/detokenize", POST, 0, ig__serve_detokenize},
+    {"/apply-template", POST, 0, ig__serve_apply_template},
+    {"/metrics", GET, EARLY, ig__serve_metrics},
+    {"/openapi.json", GET, OPEN | EARLY, ig__serve_openapi},
+};
+static const route page_route = {NULL, GET, OPEN | EARLY, serve_page};
+enum { N_ROUTES = sizeof routes / sizeof *routes };
+
+static const route *find(const char *path)
+{
+    for (int i = 0; i < N_ROUTES; i++)
+        if (routes[i].flags & PREFIX
+                ? strncmp(path, routes[i].path, strlen(routes[i].path)) == 0
+                : strcmp(path, routes[i].path) == 0)
+            return &routes[i];
+    return find_page(path) ? &page_route : NULL;
+}
+
+static int method_of(const ig__exchange *x)
+{
+    if (strcmp(x->method, "GET") == 0 || x->no_body)
+        return GET;
+    return strcmp(x->method, "POST") == 0 ? POST : 0;
+}
+
+/* Origins: a browser says where a page that calls comes from. Pages of other places may call
+ * only if --cors lets them, whatever they send. */
+static bool origin_is_own(const ig__exchange *x, const char *origin)
+{
+    const char *host = ig__http_get_header(x, "Host");
+    const char *after = strstr(origin, "://");
+    return host && after && strcmp(after + 3, host) == 0;
+}
+
+static bool origin_is_allowed(const ig_server *s, const char *origin)
+{
+    for (int64_t i = 0; i < s->opts.n_cors; i++)
+        if (strcmp(s->opts.cors[i], "*") == 0 || strcmp(s->opts.cors[i], origin) == 0)
+            return true;
+    return false;
+}
+
+static bool has_key(const ig_server *s, const ig__exchange *x)
+{
+    static const char bearer[] = "Bearer ";
+    const char *given = ig__http_get_header(x, "Authorization");
+    if (s->keys.n == 0)
+        return true;
+    return given && strncmp(given, bearer, sizeof bearer - 1) == 0 &&
+           ig__keys_hold(&s->keys, given + sizeof bearer - 1,
+                         strlen(given + sizeof bearer - 1));
+}
+
+/* Headers that every answer has; false: refused, and answered. */
+static bool check_origin(const ig_server *s, ig__exchange *x)
+{
+    ig__http_set_header(x, "X-Content-Type-Options", "nosniff");
+    ig__http_set_header(x, "Cache-Control", "no-store");
+    const char *origin = ig__http_get_header(x, "Origin");
+    if (!origin)
+        return true;
+    if (origin_is_allowed(s, origin)) {
+        ig__http_set_header(x, "Access-Control-Allow-Origin", origin);
+        ig__http_set_header(x, "Vary", "Origin");
+        return true;
+    }
+    if (origin_is_own(x, origin))
+        return true;
+    ig__reply_error(x, 403, "invalid_request_error", "origin_not_allowed", NULL,
+                    "pages of this origin may not call this server (--cors lets them)");
+    return false;
+}
+
+static void preflight(ig__exchange *x)
+{
+    ig__http_set_header(x, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+    ig__http_set_header(x, "Access-Control-Allow-Headers", "Authorization, Content-Type");
+    ig__http_set_header(x, "Access-Control-Max-Age", "600");
+    ig__http_reply(x, 204, NULL, "", 0);
+}
+
+static void refuse_method(ig__exchange *x, const route *r)
+{
+    ig__http_set_header(x, "Allow",
+                        r->methods == POST ? "POST, OPTIONS" : "GET, HEAD, OPTIONS");
+    if (strcmp(x->method, "OPTIONS") == 0)
+        ig__http_reply(x, 204, NULL, "", 0);
+    else
+        ig__reply_error(x, 405, "invalid_request_error", "method_not_allowed", NULL,
+                        "%s takes %s, not %.20s", x->path,
+                        r->methods == POST ? "POST" : "GET", x->method);
+}
+
+static void answer(ig_server *s, ig__exchange *x)
+{
+    const route *r = find(x->path);
+    if (!check_origin(s, x))
+        return;
+    if (strcmp(x->method, "OPTIONS") == 0 && ig__http_get_header(x, "Origin")) {
+        preflight(x);
+    } else if (!r) {
+        ig__reply_error(x, 404, "invalid_request_error", "not_found", NULL,
+                        "no such path: %.100s", x->path);
+    } else if (!(r->flags & OPEN) && !has_key(s, x)) {
+        ig__http_set_header(x, "WWW-Authenticate", "Bearer");
+        ig__reply_error(x, 401, "invalid_request_error", "invalid_api_key", NULL,
+                        "a key is needed: Authorization: Bearer KEY");
+    } else if (!(method_of(x) & r->methods)) {
+        refuse_method(x, r);
+    } else if (x->too_large) {
+        ig__reply_error(x, 413, "invalid_request_error", "too_large", NULL,
+                        "the body has more than %zu bytes", s->opts.max_body);
+    } else if (!(r->flags & EARLY) && !ig__server_ready(s)) {
+        ig__http_set_header(x, "Retry-After", "1");
+        ig__reply_error(x, 503, "server_error", "loading", NULL,
+                        "the model is being loaded");
+    } else {
+        r->serve(s, x);
+    }
+}
+
+void ig__route(ig_server *s, ig__exchange *x)
+{
+    s->metrics.n_requests++;
+    answer(s, x);
+    if (x->status >= 400 && x->status < 500)
+        s->metrics.n_refused++;
+}

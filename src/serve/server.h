@@ -1,0 +1,103 @@
+/* The server's state, and what its files call of each other.
+ *
+ * Two threads: HTTP's, on which all of this folder runs, and the engine's stepping thread,
+ * which only puts events into jobs (job.c) and wakes the other. What both touch is guarded by
+ * `lock`, or atomic.
+ */
+#ifndef INGOT_SERVE_SERVER_H
+#define INGOT_SERVE_SERVER_H
+
+#include "base/arena.h"
+#include "ingot/machine.h"
+#include "ingot/serve.h"
+#include "serve/http.h"
+#include "serve/keys.h"
+#include "serve/metrics.h"
+
+#include <pthread.h>
+
+typedef struct ig__job ig__job;
+
+struct ig_server {
+    ig_context *ctx;
+    const ig_allocator *a;
+    ig__arena texts;
+    ig_server_opts opts; /* with defaults; its texts lie in `texts` */
+    ig__http *http;
+    pthread_t thread;
+    bool threaded;
+
+    /* filled before `ready`, constant afterwards */
+    ig_server_model model;
+    ig_model_info info;
+    const ig_tokenizer *tokenizer;
+    int64_t vocab, context; /* tokens */
+    size_t longest_token;   /* bytes */
+
+    /* atomic; stored with release after what they announce, loaded with acquire */
+    int ready, n_stops, reload, http_done, measured;
+    ig_machine machine; /* before `measured` */
+
+    pthread_mutex_t lock; /* guards ready_jobs and each job's shared part */
+    ig__job *ready_jobs;
+    bool dirty; /* the stepping thread's: events since it last woke the other */
+
+    /* HTTP's thread */
+    ig__keys keys;
+    ig__metrics metrics;
+    ig__job *jobs;
+    int64_t n_jobs;
+    uint64_t id_base, n_ids;
+    int64_t created_s;
+    ig__buffer openapi;
+};
+
+static inline bool ig__server_ready(const ig_server *s)
+{
+    return __atomic_load_n(&s->ready, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* ---- answers that are no completion ---- */
+
+/* An error in OpenAI's shape; `field` and `code` may be NULL. */
+IG_PRINTF(6, 7)
+void ig__reply_error(ig__exchange *x, int status, const char *type, const char *code,
+                     const char *field, const char *fmt, ...);
+/* JSON from a buffer, which is emptied; one that failed is an error of the server's. */
+void ig__reply_json(ig__exchange *x, int status, ig__buffer *b);
+/* Reply for a failed step of the library. */
+void ig__reply_status(ig__exchange *x, ig_status status, const ig_error *err,
+                      const char *field);
+
+typedef struct ig__bad ig__bad;
+void ig__reply_bad(ig__exchange *x, const ig__bad *bad);
+
+/* ---- routes ---- */
+
+void ig__route(ig_server *s, ig__exchange *x);
+
+void ig__serve_tokenize(ig_server *s, ig__exchange *x);
+void ig__serve_detokenize(ig_server *s, ig__exchange *x);
+void ig__serve_apply_template(ig_server *s, ig__exchange *x);
+void ig__serve_metrics(ig_server *s, ig__exchange *x);
+void ig__serve_openapi(ig_server *s, ig__exchange *x);
+
+/* ---- jobs ---- */
+
+void ig__serve_chat(ig_server *s, ig__exchange *x);
+void ig__serve_completion(ig_server *s, ig__exchange *x);
+void ig__jobs_take_events(ig_server *s); /* after a wake-up */
+void ig__job_probe(ig_server *s, ig__exchange *x);
+void ig__job_gone(ig_server *s, ig__exchange *x, bool whole);
+void ig__jobs_cancel_all(ig_server *s);
+/* Only when neither the engine nor HTTP knows them any more. */
+void ig__jobs_fini(ig_server *s);
+
+/* ---- the log ---- */
+
+/* One line for an exchange that was answered, or whose client left; `job` may be NULL. */
+void ig__log_request(ig_server *s, const ig__exchange *x, const ig__job *job, bool whole);
+/* One line about the server itself. */
+IG_PRINTF(2, 3) void ig__log_note(ig_server *s, const char *fmt, ...);
+
+#endif

@@ -1,0 +1,760 @@
+"""The server over real sockets: a tiny model with random weights, and SmolLM2 where
+INGOT_TEST_MODEL_DIR has it.
+
+    test_api.py BINARY [unittest's arguments]
+"""
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import tiny_gguf
+from served import Served, parse_events, read_until, request_bytes
+
+BINARY = None
+FOLDER = tempfile.TemporaryDirectory(prefix="ingot-serve-")
+A = tiny_gguf.byte_id(ord("a"))  # forced by a bias of 100, "a" is what every draw gives
+FORCE_A = {str(A): 100}
+
+
+def tiny_path():
+    path = os.path.join(FOLDER.name, "tiny.gguf")
+    return path if os.path.exists(path) else tiny_gguf.write(path)
+
+
+def content(answer, i=0):
+    return answer["choices"][i]["message"]["content"]
+
+
+def deltas(events, name="content", i=0):
+    return "".join(c["delta"].get(name) or "" for e in events if isinstance(e, dict)
+                   for c in e["choices"] if c["index"] == i)
+
+
+class Shared(unittest.TestCase):
+    """One server for all tests of a class; it has to be idle and alive after each."""
+    options = ()
+    model = staticmethod(tiny_path)
+
+    @classmethod
+    def setUpClass(cls):
+        cls.s = Served(BINARY, cls.model(), *cls.options)
+
+    @classmethod
+    def tearDownClass(cls):
+        code = cls.s.stop()
+        if code != 0 or "Sanitizer" in cls.s.said:
+            raise AssertionError(f"exit code {code}: {cls.s.said[-3000:]}")
+
+    def tearDown(self):
+        self.s.wait_idle(10)
+        self.assertEqual(self.s.json("/health"), {"status": "ok"})
+
+
+class Tiny(Shared):
+    options = ("--ctx", "512", "--max-running", "4", "--log-prompts")
+
+    # ---- the small endpoints
+
+    def test_models(self):
+        got = self.s.json("/v1/models")
+        self.assertEqual([m["id"] for m in got["data"]], ["tiny"])
+        self.assertEqual(got["data"][0]["max_model_len"], 512)
+        self.assertEqual(self.s.json("/v1/models/tiny")["id"], "tiny")
+        self.s.json("/v1/models/other", status=404)
+
+    def test_routes(self):
+        self.s.json("/v1/embeddings", {"input": ""}, status=404)
+        status, headers, raw = self.s.ask("GET", "/v1/chat/completions")
+        self.assertEqual((status, headers["Allow"]), (405, "POST, OPTIONS"))
+        self.assertEqual(json.loads(raw)["error"]["code"], "method_not_allowed")
+        self.assertEqual(self.s.ask("HEAD", "/health")[::2], (200, b""))
+        self.assertEqual(self.s.ask("GET", "/")[0], 200)
+        for path in ["/page.html/", "/../etc/passwd", "/v1", "/" + "a" * 300]:
+            self.assertEqual(self.s.ask("GET", path)[0], 404, path)
+
+    def test_openapi(self):
+        api = self.s.json("/openapi.json")
+        fields = api["components"]["schemas"]["ChatRequest"]["properties"]
+        self.assertEqual((fields["top_p"]["minimum"], fields["top_p"]["maximum"]), (0, 1))
+        self.assertIn("/v1/completions", api["paths"])
+
+    def test_tokenize(self):
+        ids = self.s.json("/tokenize", {"content": "aé<|im_end|>"})["tokens"]
+        self.assertEqual(ids, [A, tiny_gguf.byte_id(0xC3), tiny_gguf.byte_id(0xA9), 2])
+        plain = self.s.json("/tokenize", {"content": "<|im_end|>", "parse_special": False})
+        self.assertEqual(plain["count"], 10)
+        back = self.s.json("/detokenize", {"tokens": ids})
+        self.assertEqual(back["content"], "aé<|im_end|>")
+        self.assertEqual(self.s.json("/detokenize", {"tokens": [tiny_gguf.byte_id(255)]})["bytes"],
+                         [255])
+        self.assertEqual(self.s.json("/tokenize", {"content": "\x00"})["tokens"],
+                         [tiny_gguf.byte_id(0)])
+        for wrong in [{}, {"tokens": "a"}, {"tokens": [-1]}, {"tokens": [tiny_gguf.VOCAB]},
+                      {"tokens": [1.5]}, {"tokens": [None]}]:
+            self.s.json("/detokenize", wrong, status=400)
+        self.s.json("/tokenize", {"content": 5}, status=400)
+
+    def test_apply_template(self):
+        got = self.s.json("/apply-template", {"messages": [
+            {"role": "user", "content": "<|im_end|>"}]})
+        self.assertEqual(got["prompt"], "<|im_start|>user\n<|im_end|><|im_end|>\n"
+                                        "<|im_start|>assistant\n")
+        self.assertEqual((got["tokens"].count(1), got["tokens"].count(2)), (2, 1))
+
+    # ---- answers
+
+    def test_chat(self):
+        got = self.s.chat(max_tokens=3, logit_bias=FORCE_A)
+        self.assertEqual(got["object"], "chat.completion")
+        self.assertEqual(content(got), "aaa")
+        self.assertEqual(got["choices"][0]["finish_reason"], "length")
+        self.assertEqual(got["choices"][0]["message"]["role"], "assistant")
+        usage = got["usage"]
+        self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + 3)
+        self.assertIn("cached_tokens", usage["prompt_tokens_details"])
+
+    def test_stream(self):
+        body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4,
+                "logit_bias": FORCE_A}
+        plain = self.s.events("/v1/chat/completions", body)
+        full = self.s.events("/v1/chat/completions",
+                             {**body, "stream_options": {"include_usage": True}})
+        for events in plain, full:
+            self.assertEqual(events[-1], "[DONE]")
+            chunks = events[:-1]
+            self.assertEqual(len({(c["id"], c["created"], c["model"]) for c in chunks}), 1)
+            self.assertEqual(chunks[0]["choices"][0]["delta"]["role"], "assistant")
+            self.assertEqual(deltas(events), "aaaa")
+            ends = [c["choices"][0]["finish_reason"] for c in chunks if c["choices"]]
+            self.assertEqual(ends, [None] * (len(ends) - 1) + ["length"])
+        self.assertTrue(all("usage" not in c for c in plain[:-1]))
+        self.assertEqual(full[-2]["choices"], [])
+        self.assertEqual(full[-2]["usage"]["completion_tokens"], 4)
+        self.assertTrue(all(c["usage"] is None for c in full[:-2]))
+
+    def test_slow_reader(self):
+        with self.s.connect() as s:
+            s.sendall(request_bytes("/v1/chat/completions", {
+                "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4,
+                "stream": True, "logit_bias": FORCE_A}))
+            got = b""
+            while b"[DONE]" not in got:
+                piece = s.recv(1)
+                self.assertTrue(piece, got)
+                got += piece
+                time.sleep(0.0005)
+        self.assertEqual(got.count(b'"a"'), 4)
+
+    def test_completion_stream(self):
+        events = self.s.events("/v1/completions", {"prompt": "x", "max_tokens": 3,
+                                                   "logit_bias": FORCE_A})
+        self.assertEqual("".join(c["choices"][0]["text"] for c in events[:-1]), "aaa")
+        self.assertEqual(events[-2]["choices"][0]["finish_reason"], "length")
+
+    def test_limits(self):
+        def ask(**fields):
+            got = self.s.chat(logit_bias=FORCE_A, **fields)
+            return got["usage"]["completion_tokens"], got["choices"][0]["finish_reason"], got
+        self.assertEqual(ask(max_tokens=1)[:2], (1, "length"))
+        self.assertEqual(ask(max_completion_tokens=1)[:2], (1, "length"))
+        self.assertEqual(ask(max_tokens=5, max_completion_tokens=2)[:2], (2, "length"))
+        self.assertEqual(ask(max_tokens=0)[:2], (0, "length"))
+        for fields in {}, {"max_tokens": -1}:
+            n, finish, got = ask(**fields)
+            self.assertEqual(finish, "length")
+            self.assertIn(got["usage"]["total_tokens"], (511, 512, 513))
+        self.assertEqual(self.s.complete("x", logit_bias=FORCE_A)["usage"]["completion_tokens"],
+                         16)
+
+    def test_n(self):
+        got = self.s.chat(n=2, temperature=5, seed=7, max_tokens=12)
+        self.assertEqual([c["index"] for c in got["choices"]], [0, 1])
+        self.assertNotEqual(content(got, 0), content(got, 1))
+        again = self.s.chat(n=2, temperature=5, seed=7, max_tokens=12)
+        self.assertEqual([content(again, i) for i in (0, 1)], [content(got, i) for i in (0, 1)])
+        events = self.s.events("/v1/chat/completions", {
+            "messages": [{"role": "user", "content": "Hello"}], "n": 2, "temperature": 5,
+            "seed": 7, "max_tokens": 12})
+        self.assertEqual([deltas(events, i=i) for i in (0, 1)],
+                         [content(got, i) for i in (0, 1)])
+
+    def test_stop(self):
+        for stream in False, True:
+            body = {"prompt": "x", "max_tokens": 9, "logit_bias": FORCE_A, "stop": ["aaaa", "b"],
+                    "logprobs": 0}
+            if stream:
+                events = self.s.events("/v1/completions", body)
+                text = "".join(c["choices"][0]["text"] for c in events[:-1])
+                finish = events[-2]["choices"][0]["finish_reason"]
+                notes = [n for c in events[:-1]
+                         for n in (c["choices"][0]["logprobs"] or {"content": []})["content"]]
+            else:
+                choice = self.s.json("/v1/completions", body)["choices"][0]
+                text, finish = choice["text"], choice["finish_reason"]
+                notes = choice["logprobs"]["content"]
+            self.assertEqual((text, finish, notes), ("", "stop", []))
+
+    def test_logprobs(self):
+        got = self.s.chat(max_tokens=2, temperature=0, logit_bias=FORCE_A, logprobs=True,
+                          top_logprobs=3)["choices"][0]["logprobs"]["content"]
+        self.assertEqual(len(got), 2)
+        for note in got:
+            self.assertEqual((note["token"], note["bytes"]), ("a", [97]))
+            tops = [t["logprob"] for t in note["top_logprobs"]]
+            self.assertEqual(len(tops), 3)
+            self.assertEqual(tops, sorted(tops, reverse=True))
+            self.assertLessEqual(note["logprob"], tops[0])
+        events = self.s.events("/v1/chat/completions", {
+            "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2, "temperature": 0,
+            "logit_bias": FORCE_A, "logprobs": True, "top_logprobs": 3})
+        streamed = [n for e in events[:-1] for n in (e["choices"][0]["logprobs"] or
+                                                     {"content": []})["content"]]
+        self.assertEqual(streamed, got)
+        old = self.s.complete("x", max_tokens=2, logit_bias=FORCE_A,
+                              logprobs=2)["choices"][0]["logprobs"]
+        self.assertEqual((old["tokens"], old["text_offset"]), (["a", "a"], [0, 1]))
+        self.assertEqual(len(old["top_logprobs"][0]), 2)
+        bare = self.s.chat(max_tokens=1, logprobs=True)["choices"][0]["logprobs"]["content"]
+        self.assertTrue(all(n["top_logprobs"] == [] for n in bare))
+
+    def test_bytes(self):
+        """S6: half a character is no reason to send bytes that are no text."""
+        half = {str(tiny_gguf.byte_id(0xF0)): 100}
+        got = self.s.complete("x", max_tokens=1, logit_bias=half, logprobs=0)["choices"][0]
+        self.assertIn(got["text"], ("", "\ufffd"))
+        self.assertEqual(got["logprobs"]["content"][0]["bytes"], [0xF0])
+        text = self.s.complete("x", max_tokens=3, logit_bias=half)["choices"][0]["text"]
+        self.assertEqual(text, "\ufffd" * 3)
+        events = self.s.events("/v1/completions", {"prompt": "x", "max_tokens": 3,
+                                                   "logit_bias": half})
+        self.assertEqual("".join(c["choices"][0]["text"] for c in events[:-1]), "\ufffd" * 3)
+        self.assertEqual(self.s.ask("POST", "/v1/completions", b'{"prompt":"\xff"}')[0], 400)
+
+    def test_prefill(self):
+        """A last message of the assistant's is continued, whether text or parts."""
+        for tail in "Yes", [{"type": "text", "text": "Y"}, {"type": "text", "text": "es"}]:
+            got = self.s.json("/apply-template", {"messages": [
+                {"role": "user", "content": "Hi"}, {"role": "assistant", "content": tail}]})
+            self.assertTrue(got["prompt"].endswith("<|im_start|>assistant\nYes"), got)
+
+    def test_token_ids(self):
+        got = self.s.complete([A, A], max_tokens=2, logit_bias=FORCE_A, return_token_ids=True)
+        self.assertEqual(got["prompt_token_ids"], [A, A])
+        self.assertEqual(got["choices"][0]["token_ids"], [A, A])
+
+    def test_reasoning(self):
+        """What stands between the marks comes apart, streamed or not."""
+        got = self.s.chat(max_tokens=5, logit_bias=FORCE_A)
+        self.assertNotIn("reasoning_content", got["choices"][0]["message"])
+
+    # ---- what is refused
+
+    def test_wrong_fields(self):
+        user = [{"role": "user", "content": "x"}]
+        wrong = {
+            "temperature": [-1, 101, "1", [1], True], "top_p": [1.1, -0.1], "min_p": [2],
+            "typical_p": [0], "top_k": [-1, 1.5], "repeat_penalty": [0],
+            "presence_penalty": [-2.1], "frequency_penalty": [3], "n": [0, 17, 1.5],
+            "max_tokens": [-2, "1"], "max_completion_tokens": [-2], "seed": ["7", 1e30],
+            "stop": ["", ["a", ""], [""] * 17, 5, ["\x00"]], "stream": ["yes", 1],
+            "logit_bias": [{"x": 1}, {"259": 1}, {"1": 101}, {"1": "1"}, [1]],
+            "logprobs": [1], "top_logprobs": [1], "stream_options": [{"include_usage": True}],
+            "ignore_eos": [0], "response_format": [{"type": "json_object"}, "text"],
+            "tools": [[{"type": "function"}]], "tool_choice": ["required"],
+            "modalities": [["audio"]], "store": [True], "grammar": ["root ::= \"a\""],
+            "functions": [[{}]], "audio": [{"voice": "x"}], "reasoning_effort": ["high"],
+        }
+        for field, values in wrong.items():
+            for value in values:
+                got = self.s.json("/v1/chat/completions", {"messages": user, field: value},
+                                  status=400)["error"]
+                self.assertTrue(got["param"].startswith(field), (field, value, got))
+                self.assertEqual(got["type"], "invalid_request_error")
+                self.assertIn(field, got["message"])
+        for field, value in {"echo": True, "suffix": "x", "best_of": 2, "logprobs": 21}.items():
+            got = self.s.json("/v1/completions", {"prompt": "x", field: value}, status=400)
+            self.assertEqual(got["error"]["param"], field)
+
+    def test_harmless_fields(self):
+        """Defaults, nulls, and names that nobody documents."""
+        got = self.s.chat(max_tokens=1, logit_bias=FORCE_A, temperature=None, stop=None, n=1.0,
+                          response_format={"type": "text"}, tools=[], tool_choice="auto",
+                          modalities=["text"], user="me", metadata={"a": "b"}, store=False,
+                          parallel_tool_calls=True, no_such_field={"x": [1]},
+                          stream_options=None, functions=None)
+        self.assertEqual(content(got), "a")
+        self.s.complete("x", max_tokens=1, echo=False, suffix=None, best_of=1)
+
+    def test_messages(self):
+        """S11."""
+        def chat(messages, status=200):
+            return self.s.json("/v1/chat/completions",
+                               {"messages": messages, "max_tokens": 1, "logit_bias": FORCE_A},
+                               status=status)
+        user = {"role": "user", "content": "x"}
+        chat([], 400)
+        chat("x", 400)
+        chat([5], 400)
+        chat([{"role": "user"}], 400)
+        chat([{"content": "x"}], 400)
+        chat([{"role": "user", "content": None}], 400)
+        chat([{"role": "user", "content": "a\x00b"}], 400)
+        chat([{"role": "user", "content": [{"type": "image_url"}]}], 400)
+        chat([{"role": "tool", "content": "x"}], 400)
+        chat([{"role": "wizard", "content": "x"}], 400)
+        chat([{"role": "user", "content": ""}])
+        chat([{"role": "user", "content": []}])
+        chat([user, {"role": "assistant", "content": None, "tool_calls": []}, user])
+        as_system, as_developer = (
+            self.s.json("/apply-template", {"messages": [{"role": role, "content": "x"}, user]})
+            for role in ("system", "developer"))
+        self.assertEqual(as_system, as_developer)
+        self.assertIn("prompt is empty", self.s.complete("", 400)["error"]["message"])
+        self.s.complete([], 400)
+        self.s.complete(["a", "b"], 400)
+        self.s.complete(None, 400)
+
+    def test_too_long(self):
+        """S12: refused before any byte of an answer, with both counts."""
+        for stream in False, True:
+            got = self.s.json("/v1/completions", {"prompt": "a" * 600, "stream": stream},
+                              status=400)["error"]
+            self.assertEqual(got["code"], "context_length_exceeded")
+            self.assertEqual((got["n_prompt_tokens"], got["n_ctx"]), (600, 512))
+        got = self.s.complete("a" * 510, max_tokens=100, logit_bias=FORCE_A)
+        self.assertLessEqual(got["usage"]["completion_tokens"], 3)
+        self.s.complete("a" * 1000000, 400)
+
+    def test_bodies(self):
+        for raw in b"", b"{", b"[]", b"5", b'"x"', b"{}{}", b'{"prompt":"a",}', b"\xff\xfe":
+            status, _, answer = self.s.ask("POST", "/v1/completions", raw)
+            self.assertEqual(status, 400, raw)
+            self.assertIn("error", json.loads(answer))
+        for deep in b"[" * 3000 + b"]" * 3000, b'{"a":' * 3000 + b"1" + b"}" * 3000, b"[" * 100000:
+            start = time.monotonic()
+            status, _, answer = self.s.ask("POST", "/v1/completions", deep)
+            self.assertEqual(status, 400)
+            self.assertIn("too deep", json.loads(answer)["error"]["message"])
+            self.assertLess(time.monotonic() - start, 2)
+        status, _, answer = self.s.ask("POST", "/v1/completions", b" " * (9 << 20))
+        self.assertEqual((status, json.loads(answer)["error"]["code"]), (413, "too_large"))
+
+    # ---- the protocol
+
+    def test_malformed(self):
+        for raw in [b"\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01" * 99,
+                    b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+                    b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 20000 + b"\r\n",
+                    b"GET /" + b"a" * 200000 + b" HTTP/1.1\r\n\r\n",
+                    b"POST /v1/completions HTTP/1.1\r\nHost: a\r\n"
+                    b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"]:
+            with self.s.connect(timeout=10) as s:
+                try:
+                    s.sendall(raw)
+                    s.shutdown(socket.SHUT_WR)
+                    got = s.recv(65536)
+                except (ConnectionError, OSError) as err:
+                    self.assertNotIsInstance(err, TimeoutError)
+                    got = b""
+                self.assertFalse(got.startswith(b"HTTP/1.1 200"), (raw[:60], got[:80]))
+
+    def test_pipelined(self):
+        one = request_bytes("/v1/completions", {"prompt": "x", "max_tokens": 2,
+                                                "logit_bias": FORCE_A})
+        with self.s.connect() as s:
+            s.sendall(one * 3 + b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            got = read_until(s, b'{"status":"ok"}')
+        self.assertEqual(got.count(b"HTTP/1.1 200"), 4)
+        self.assertEqual(got.count(b'"text":"aa"'), 3)
+
+    def test_trickle(self):
+        """A request that comes byte by byte is whole in the end."""
+        with self.s.connect() as s:
+            for b in request_bytes("/tokenize", {"content": "a"}):
+                s.sendall(bytes([b]))
+            self.assertIn(b'"count":1', read_until(s, b"}"))
+
+    def test_chunked_body(self):
+        body = b'{"content":"abc"}'
+        with self.s.connect() as s:
+            s.sendall(b"POST /tokenize HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for b in body:
+                s.sendall(b"1\r\n" + bytes([b]) + b"\r\n")
+            s.sendall(b"0\r\n\r\n")
+            self.assertIn(b'"count":3', read_until(s, b"}"))
+
+    # ---- clients that leave (S18)
+
+    def long(self, **fields):
+        return {"prompt": "x", "max_tokens": 480, "ignore_eos": True, "logit_bias": FORCE_A,
+                **fields}
+
+    def test_half_closed(self):
+        """The sending side alone is shut: the answer still comes, streamed or not."""
+        for stream in False, True:
+            with self.s.connect() as s:
+                s.sendall(request_bytes("/v1/completions", self.long(stream=stream),
+                                        "Connection: close"))
+                s.shutdown(socket.SHUT_WR)
+                got = b""
+                while piece := s.recv(65536):
+                    got += piece
+            self.assertTrue(got.startswith(b"HTTP/1.1 200"), got[:200])
+            if stream:
+                self.assertIn(b"data: [DONE]", got)
+            self.assertIn(b'"finish_reason":"length"', got)
+
+    def test_many_half_closed(self):
+        """Many at once, that wait in the queue: each gets its answer."""
+        got = []
+
+        def one():
+            with self.s.connect() as s:
+                s.sendall(request_bytes("/v1/completions", self.long(max_tokens=20),
+                                        "Connection: close"))
+                s.shutdown(socket.SHUT_WR)
+                got.append(read_until(s, b"no such bytes"))
+        threads = [threading.Thread(target=one) for _ in range(40)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual([x[:12] for x in got], [b"HTTP/1.1 200"] * 40)
+        self.assertTrue(all(b'"text":"' + b"a" * 20 in x for x in got))
+
+    def test_waiting_client_leaves(self):
+        """One that waits in the queue goes; those that run give what they give alone."""
+        alone = self.s.json("/v1/completions", self.long())["choices"][0]["text"]
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(
+            self.s.json("/v1/completions", self.long())["choices"][0]["text"]))
+            for _ in range(4)]
+        for t in threads:
+            t.start()
+        for _ in range(8):
+            with self.s.connect() as s:
+                s.sendall(request_bytes("/v1/completions", self.long()))
+        for t in threads:
+            t.join()
+        self.assertEqual(answers, [alone] * 4)
+
+    # ---- what is told about it
+
+    def test_metrics(self):
+        before = {name: self.s.metric(name) for name in
+                  ("prompt_tokens_total", "generation_tokens_total", "requests_refused_total")}
+        got = self.s.complete("abc", max_tokens=7, logit_bias=FORCE_A)
+        self.s.complete("", 400)
+        self.assertEqual(self.s.metric("prompt_tokens_total") - before["prompt_tokens_total"], 3)
+        self.assertEqual(self.s.metric("generation_tokens_total") -
+                         before["generation_tokens_total"], got["usage"]["completion_tokens"])
+        self.assertEqual(self.s.metric("requests_refused_total") -
+                         before["requests_refused_total"], 1)
+        text = self.s.ask("GET", "/metrics")[2].decode()
+        self.assertNotIn("abc", text)
+        for line in text.splitlines():
+            self.assertRegex(line, r"^(# (HELP|TYPE) ingot:\w+ .+|"
+                                   r'ingot:\w+\{model_name="tiny"(,\w+="[^"]*")?\} \S+)$')
+        counts = [float(x.rsplit(" ", 1)[1]) for x in text.splitlines()
+                  if x.startswith("ingot:e2e_request_latency_seconds_bucket")]
+        self.assertEqual(counts, sorted(counts))
+        self.assertEqual(counts[-1], self.s.metric("e2e_request_latency_seconds_count"))
+
+    def test_idle_uses_no_cpu(self):
+        self.s.json("/health")
+        with self.s.connect() as s:  # an open connection too
+            s.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+            s.recv(4096)
+            time.sleep(0.3)
+            before = self.s.cpu_s()
+            time.sleep(1)
+            self.assertLess(self.s.cpu_s() - before, 0.03)
+
+
+class Leaving(Shared):
+    """S18 with one slot: A runs, B waits."""
+    options = ("--ctx", "2048", "--max-running", "1", "--quiet")
+    slow = False
+
+    def body(self, **fields):
+        return {"prompt": "x", "max_tokens": 2000, "ignore_eos": True, "logit_bias": FORCE_A,
+                **fields}
+
+    def leave(self, s):
+        """Close, and how long the server takes to have nothing left."""
+        s.close()
+        return self.s.wait_idle(5)
+
+    def test_streamed(self):
+        before = self.s.metric("requests_cancelled_total")
+        s = self.s.connect()
+        s.sendall(request_bytes("/v1/completions", self.body(stream=True)))
+        while read_until(s, b"data: ").count(b"data: ") < 1:
+            pass
+        self.assertLess(self.leave(s), 1)
+        self.assertEqual(self.s.metric("requests_cancelled_total") - before, 1)
+
+    def test_whole(self):
+        s = self.s.connect()
+        s.sendall(request_bytes("/v1/completions", self.body()))
+        time.sleep(0.05)
+        self.assertLess(self.leave(s), 1)
+
+    def test_prompt_work(self):
+        s = self.s.connect()
+        s.sendall(request_bytes("/v1/completions", self.body(prompt="word " * 380)))
+        time.sleep(0.02)
+        self.assertLess(self.leave(s), 1)
+
+    def test_running_one_leaves(self):
+        a = self.s.connect()
+        a.sendall(request_bytes("/v1/completions", self.body()))
+        time.sleep(0.03)
+        b = self.s.connect()
+        b.sendall(request_bytes("/v1/completions", self.body(max_tokens=3)))
+        a.close()
+        self.assertIn(b'"text":"aaa"', read_until(b, b"}}\n"))
+        b.close()
+
+    def test_many_times(self):
+        for _ in range(50):
+            self.once()
+        self.s.wait_idle(10)
+        before = self.s.resident()
+        for _ in range(150):
+            self.once()
+        self.s.wait_idle(10)
+        self.assertLess(self.s.resident() - before, 4 << 20)
+
+    def once(self):
+        with self.s.connect() as s:
+            s.sendall(request_bytes("/v1/completions", self.body(max_tokens=30)))
+
+
+class Full(Shared):
+    """A full queue is refused with 429, and when to come again."""
+    options = ("--ctx", "2048", "--max-running", "1", "--max-queued", "1", "--quiet")
+
+    def test_busy(self):
+        body = {"prompt": "x", "max_tokens": 2000, "ignore_eos": True, "logit_bias": FORCE_A}
+        held = []
+        refused = None
+        for _ in range(4):
+            s = self.s.connect()
+            s.sendall(request_bytes("/v1/completions", body))
+            held.append(s)
+            time.sleep(0.02)
+        status, headers, raw = self.s.ask("POST", "/v1/completions", body)
+        for s in held:
+            s.close()
+        self.assertEqual(status, 429, raw)
+        self.assertGreaterEqual(int(headers["Retry-After"]), 1)
+        self.assertEqual(json.loads(raw)["error"]["type"], "rate_limit_error")
+        self.assertGreaterEqual(self.s.metric("requests_rejected_total"), 1)
+
+
+class Guarded(Shared):
+    """Keys, origins, time limits."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.key_file = os.path.join(FOLDER.name, "keys")
+        cls.set_keys("first-key", "# a comment", "", "second-key")
+        cls.options = ("--api-key-file", cls.key_file, "--cors", "https://a.example",
+                       "--timeout", "2", "--ctx", "256")
+        super().setUpClass()
+
+    @classmethod
+    def set_keys(cls, *lines):
+        with open(cls.key_file, "w") as f:
+            f.write("\n".join(lines) + "\n")
+
+    def tearDown(self):
+        self.assertEqual(self.s.json("/health"), {"status": "ok"})
+
+    def status(self, key, path="/v1/models"):
+        return self.s.ask("GET", path, headers={"Authorization": key} if key else {})[0]
+
+    def test_keys(self):
+        for key in (None, "Bearer", "Bearer ", "Bearer wrong", "Bearer first-ke",
+                    "Bearer first-key2", "first-key", "Basic first-key", "Bearer # a comment"):
+            self.assertEqual(self.status(key), 401, key)
+        for key in "Bearer first-key", "Bearer second-key":
+            self.assertEqual(self.status(key), 200, key)
+        self.assertEqual(self.status(None, "/metrics"), 401)
+        for path in "/health", "/", "/openapi.json":
+            self.assertEqual(self.status(None, path), 200)
+        status, _, raw = self.s.ask("POST", "/v1/completions", {"prompt": "x"})
+        self.assertEqual((status, json.loads(raw)["error"]["code"]), (401, "invalid_api_key"))
+
+    def test_reload(self):
+        self.set_keys("third-key")
+        self.s.process.send_signal(signal.SIGHUP)
+        self.until(lambda: self.status("Bearer third-key") == 200)
+        self.assertEqual(self.status("Bearer first-key"), 401)
+        self.set_keys("# none")  # a file without a key shuts nobody out
+        self.s.process.send_signal(signal.SIGHUP)
+        time.sleep(0.2)
+        self.assertEqual(self.status("Bearer third-key"), 200)
+        self.set_keys("first-key", "second-key")
+        self.s.process.send_signal(signal.SIGHUP)
+        self.until(lambda: self.status("Bearer first-key") == 200)
+
+    def until(self, holds):
+        for _ in range(100):
+            if holds():
+                return
+            time.sleep(0.05)
+        self.fail("did not come about")
+
+    def test_origins(self):
+        key = {"Authorization": "Bearer first-key"}
+        _, headers, _ = self.s.ask("GET", "/v1/models", headers={**key, "Origin": "https://a.example"})
+        self.assertEqual(headers["Access-Control-Allow-Origin"], "https://a.example")
+        status, headers, _ = self.s.ask("GET", "/v1/models",
+                                        headers={**key, "Origin": "https://b.example"})
+        self.assertEqual(status, 403)
+        self.assertNotIn("Access-Control-Allow-Origin", headers)
+        own = f"http://127.0.0.1:{self.s.port}"
+        self.assertEqual(self.s.ask("GET", "/v1/models", headers={**key, "Origin": own})[0], 200)
+        status, headers, _ = self.s.ask("OPTIONS", "/v1/chat/completions", headers={
+            "Origin": "https://a.example", "Access-Control-Request-Method": "POST"})
+        self.assertEqual(status, 204)
+        self.assertIn("POST", headers["Access-Control-Allow-Methods"])
+
+    def test_slow_request(self):
+        """Slow loris: a head that never ends, a body that trickles, a silent socket."""
+        started = time.monotonic()
+        silent, head, body = (self.s.connect(timeout=20) for _ in range(3))
+        head.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n")
+        body.sendall(b"POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n")
+        open_ones = {"silent": silent, "head": head, "body": body}
+        while open_ones and time.monotonic() - started < 15:
+            for name, s in list(open_ones.items()):
+                try:
+                    if name != "silent":
+                        s.sendall(b"X: y\r\n" if name == "head" else b" ")
+                    s.settimeout(0.05)
+                    if s.recv(4096) == b"":
+                        del open_ones[name]
+                except (BrokenPipeError, ConnectionResetError):
+                    del open_ones[name]
+                except TimeoutError:
+                    pass
+            time.sleep(0.2)
+        for s in silent, head, body:
+            s.close()
+        self.assertEqual(list(open_ones), [])
+        self.assertLess(time.monotonic() - started, 8)
+
+
+class Ending(unittest.TestCase):
+    """Starting and stopping."""
+
+    def test_drain(self):
+        """SIGTERM: what was begun is finished, nothing new is taken, the exit code is 0."""
+        s = Served(BINARY, tiny_path(), "--ctx", "2048")
+        body = {"prompt": "secret-word", "max_tokens": 1500, "ignore_eos": True,
+                "logit_bias": FORCE_A, "stream": True}
+        c = s.connect()
+        c.sendall(request_bytes("/v1/completions", body, "Connection: close"))
+        read_until(c, b"data: ")
+        s.process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        with self.assertRaises(OSError):
+            s.connect(timeout=2)
+        got = b""
+        while piece := c.recv(65536):
+            got += piece
+        self.assertIn(b"[DONE]", got)
+        self.assertEqual(s.stop(), 0)
+        self.assertNotIn("secret-word", s.said)
+        lines = [json.loads(x) for x in s.said.splitlines() if x.startswith("{")]
+        [line] = [x for x in lines if x.get("path") == "/v1/completions"]
+        self.assertEqual((line["status"], line["finish"], line["completion_tokens"]),
+                         (200, "length", 1500))
+
+    def test_stop_twice(self):
+        """A second signal ends what still runs."""
+        s = Served(BINARY, tiny_path(), "--ctx", "2048", "--max-running", "1", "--quiet")
+        held = []
+        for _ in range(20):
+            c = s.connect()
+            c.sendall(request_bytes("/v1/completions", {
+                "prompt": "x", "max_tokens": 2000, "ignore_eos": True, "logit_bias": FORCE_A}))
+            held.append(c)
+        time.sleep(0.1)
+        s.process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        started = time.monotonic()
+        self.assertEqual(s.stop(signal.SIGINT), 0)
+        self.assertLess(time.monotonic() - started, 10)
+
+    def test_refusals(self):
+        def fails(*options, words):
+            with self.assertRaises(RuntimeError) as caught:
+                Served(BINARY, *options)
+            self.assertIn(words, str(caught.exception))
+        fails("/no/such/file", words="/no/such/file")
+        fails(tiny_path(), "--api-key-file", "/no/such/keys", words="/no/such/keys")
+        fails(tiny_path(), "--tls-cert", "/no/such/cert", words="certificate")
+        fails(tiny_path(), "--host", "no.such.host.invalid", words="no.such.host.invalid")
+        s = Served(BINARY, tiny_path(), "--quiet")
+        fails(tiny_path(), "--port", str(s.port), words="cannot listen")
+        s.stop()
+
+
+class Client(Shared):
+    """The official Python client, where there is one."""
+
+    @classmethod
+    def setUpClass(cls):
+        try:
+            import openai
+        except ImportError:
+            raise unittest.SkipTest("no package openai here")
+        super().setUpClass()
+        cls.client = openai.OpenAI(base_url=f"http://127.0.0.1:{cls.s.port}/v1", api_key="none",
+                                   max_retries=0)
+        cls.openai = openai
+
+    def tearDown(self):
+        self.s.wait_idle(10)
+
+    def test_chat(self):
+        got = self.client.chat.completions.create(
+            model="tiny", messages=[{"role": "user", "content": "x"}], max_tokens=3,
+            logit_bias=FORCE_A, logprobs=True, top_logprobs=2, n=2)
+        self.assertEqual([c.message.content for c in got.choices], ["aaa", "aaa"])
+        self.assertEqual(got.usage.prompt_tokens_details.cached_tokens, 0)
+        self.assertEqual(len(got.choices[0].logprobs.content[0].top_logprobs), 2)
+
+    def test_stream(self):
+        with self.client.chat.completions.stream(
+                model="tiny", messages=[{"role": "user", "content": "x"}], max_tokens=4,
+                logit_bias=FORCE_A, stream_options={"include_usage": True}) as stream:
+            for _ in stream:
+                pass
+            got = stream.current_completion_snapshot
+        self.assertEqual(got.choices[0].message.content, "aaaa")
+        self.assertEqual(got.usage.completion_tokens, 4)
+
+    def test_rest(self):
+        self.assertEqual([m.id for m in self.client.models.list()], ["tiny"])
+        got = self.client.completions.create(model="tiny", prompt="x", max_tokens=2,
+                                             logit_bias=FORCE_A, logprobs=1)
+        self.assertEqual(got.choices[0].text, "aa")
+        with self.assertRaises(self.openai.BadRequestError) as caught:
+            self.client.chat.completions.create(model="tiny", messages=[], max_tokens=1)
+        self.assertEqual(caught.exception.param, "messages")
+
+
+if __name__ == "__main__":
+    BINARY = sys.argv.pop(1)
+    unittest.main(verbosity=1)
