@@ -20,7 +20,7 @@ ig_status ig__broadcast(ig__type *out, const ig__type *const *in, int n_in, cons
         n_dims = in[i]->n_dims > n_dims ? in[i]->n_dims : n_dims;
     out->n_dims = n_dims;
     out->layout = IG_LAYOUT_ROWS;
-    out->acts = IG_ACTS_Q8;
+    out->acts = IG_ACTS_Q16;
     for (int d = 0; d < n_dims; d++) {
         ig__dim dim = ig__dim_of(1);
         for (int i = 0; i < n_in; i++) {

@@ -397,7 +397,7 @@ static void var_eval(const ig__eval *e, int64_t begin, int64_t end)
 static void reduced_dims(ig__type *out, const ig__type *in, const ig__reduce_attrs *a)
 {
     out->layout = IG_LAYOUT_ROWS;
-    out->acts = IG_ACTS_Q8;
+    out->acts = IG_ACTS_Q16;
     out->dtype = in->dtype;
     out->n_dims = 0;
     for (int d = 0; d < in->n_dims; d++)
