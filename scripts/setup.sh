@@ -67,6 +67,7 @@ missing() { # PART
         pkg-config --exists jansson 2>/dev/null || printf ' libjansson-dev'
         pkg-config --exists libpcre2-8 2>/dev/null || printf ' libpcre2-dev'
         pkg-config --exists libedit 2>/dev/null || printf ' libedit-dev'
+        pkg-config --exists libmicrohttpd 2>/dev/null || printf ' libmicrohttpd-dev'
         ;;
     python)
         has python3 || printf ' python3'
