@@ -27,7 +27,9 @@ install(FILES ${CMAKE_BINARY_DIR}/ingotConfig.cmake
 # relative, so that `cmake --install --prefix` elsewhere stays right
 file(RELATIVE_PATH IG_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" IG_PREFIX_FROM_PC "${IG_PREFIX_FROM_PC}")
-# as libraries and not as packages: those would want all that they are made of, static too
-string(JOIN " " IG_PRIVATE_LIBS ${JANSSON_LDFLAGS} ${PCRE2_LDFLAGS} ${MICROHTTPD_LDFLAGS})
+set(IG_PC_HTTP)
+if(IG_HAS_HTTP)
+    set(IG_PC_HTTP " -lmicrohttpd")
+endif()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/ingot.pc.in ${CMAKE_BINARY_DIR}/ingot.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/ingot.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

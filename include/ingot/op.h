@@ -33,6 +33,29 @@ IG_API ig_tensor *ig_full(ig_context *ctx, ig_dtype dtype, int n_dims, const int
                           double value);
 IG_API ig_tensor *ig_full_like(ig_tensor *x, double value);
 
+/* start, start + step, .. */
+IG_API ig_tensor *ig_arange(ig_context *ctx, ig_dtype dtype, double start, double step,
+                            int64_t n);
+/* 1 at the index, 0 elsewhere: ids [..] -> [..,n] */
+IG_API ig_tensor *ig_one_hot(ig_tensor *ids, int64_t n, ig_dtype dtype);
+
+/* ---- random ----------------------------------------------------------------------------------- *
+ * Values depend on the seed, on how many random calls came before, and on the element's place: not on
+ * threads. A context starts with seed 0. */
+
+IG_API void ig_seed(ig_context *ctx, uint64_t seed);
+IG_API ig_tensor *ig_uniform(ig_context *ctx, ig_dtype dtype, int n_dims,
+                             const int64_t *dims, double low,
+                             double high); /* [low, high) */
+IG_API ig_tensor *ig_normal(ig_context *ctx, ig_dtype dtype, int n_dims,
+                            const int64_t *dims, double mean, double deviation);
+/* 1 with probability p, else 0 */
+IG_API ig_tensor *ig_bernoulli(ig_context *ctx, ig_dtype dtype, int n_dims,
+                               const int64_t *dims, double p);
+IG_API ig_tensor *ig_permutation(ig_context *ctx, int64_t n); /* of 0 .. n-1, i64 */
+/* Each element 0 with probability p, else divided by 1 - p. */
+IG_API ig_tensor *ig_dropout(ig_tensor *x, double p);
+
 /* ---- elementwise: two operands -------------------------------------------------------------- */
 
 IG_API ig_tensor *ig_add(ig_tensor *x, ig_tensor *y);
@@ -140,8 +163,46 @@ IG_API ig_tensor *ig_min(ig_tensor *x, int n, const int *dims, bool keep);
 /* Squared deviations from the mean over (count - correction); NaN where that is not positive. */
 IG_API ig_tensor *ig_var(ig_tensor *x, int n, const int *dims, bool keep, int correction);
 IG_API ig_tensor *ig_logsumexp(ig_tensor *x, int dim, bool keep);
+/* The root of the sum of squares; gradient 0 at 0. */
+IG_API ig_tensor *ig_norm(ig_tensor *x, int n, const int *dims, bool keep);
 /* The sum to a shape that broadcasts to x's. */
 IG_API ig_tensor *ig_sum_to(ig_tensor *x, int n_dims, const int64_t *dims);
+
+/* ---- along a dimension ------------------------------------------------------------------------------ */
+
+IG_API ig_tensor *ig_cumsum(ig_tensor *x, int dim);
+IG_API ig_tensor *ig_cumprod(ig_tensor *x, int dim);
+/* i64; the first of those that tie; a NaN is the largest and the smallest. No gradient. */
+IG_API ig_tensor *ig_argmax(ig_tensor *x, int dim, bool keep);
+IG_API ig_tensor *ig_argmin(ig_tensor *x, int dim, bool keep);
+/* Stable; NaN counts as the largest. places_out (i64) may be NULL. */
+IG_API ig_tensor *ig_sort(ig_tensor *x, int dim, bool descending, ig_tensor **places_out);
+/* The k largest, in order. */
+IG_API ig_tensor *ig_topk(ig_tensor *x, int dim, int64_t k, ig_tensor **places_out);
+
+/* ---- by index ------------------------------------------------------------------------------------------ *
+ * Indices are i64 or i32; negative ones count from the end; one out of range is an error with its place and
+ * value. What is added to one place is added in the order of the indices. */
+
+/* y[i][j] = x[ids[i][j]][j] for dim 0, and so on. */
+IG_API ig_tensor *ig_gather(ig_tensor *x, int dim, ig_tensor *ids);
+/* x with y added: x[ids[i][j]][j] += y[i][j] for dim 0, and so on. */
+IG_API ig_tensor *ig_scatter_add(ig_tensor *x, int dim, ig_tensor *ids, ig_tensor *y);
+/* Slices of x; the dimensions of ids stand in place of dim. */
+IG_API ig_tensor *ig_index_select(ig_tensor *x, int dim, ig_tensor *ids);
+IG_API ig_tensor *ig_index_add(ig_tensor *x, int dim, ig_tensor *ids, ig_tensor *y);
+/* table [V,D]: ids [..] -> [..,D] */
+IG_API ig_tensor *ig_embedding(ig_tensor *ids, ig_tensor *table);
+
+/* ---- joining --------------------------------------------------------------------------------------------- */
+
+IG_API ig_tensor *ig_cat(ig_tensor *const *x, int n, int dim);
+IG_API ig_tensor *ig_stack(ig_tensor *const *x, int n,
+                           int dim); /* a new dimension; n <= 64 */
+IG_API ig_tensor *ig_pad(ig_tensor *x, int dim, int64_t before, int64_t after,
+                         double value);
+/* Elements move up by shift, those that fall off come in again. */
+IG_API ig_tensor *ig_roll(ig_tensor *x, int dim, int64_t shift);
 
 /* ---- products ------------------------------------------------------------------------------------- */
 
@@ -150,6 +211,15 @@ IG_API ig_tensor *ig_sum_to(ig_tensor *x, int n_dims, const int64_t *dims);
 IG_API ig_tensor *ig_matmul(ig_tensor *x, ig_tensor *y);
 /* x [..,K], w [N,K], bias [N] or NULL -> [..,N] */
 IG_API ig_tensor *ig_linear(ig_tensor *x, ig_tensor *w, ig_tensor *bias);
+
+/* "ab,bc->ac": letters a to z, at most 8 operands; what the result lacks is summed. */
+IG_API ig_tensor *ig_einsum(const char *equation, ig_tensor *const *x, int n);
+/* Matrices with 0 above (below) a diagonal: 0 the main one, 1 the one above. */
+IG_API ig_tensor *ig_tril(ig_tensor *x, int64_t diagonal);
+IG_API ig_tensor *ig_triu(ig_tensor *x, int64_t diagonal);
+/* The last n dimensions to sizes[n]: the nearest element, or linearly between centres. */
+IG_API ig_tensor *ig_interpolate(ig_tensor *x, int n, const int64_t *sizes, bool linear);
+IG_API ig_tensor *ig_swiglu(ig_tensor *gate, ig_tensor *x); /* silu(gate) x */
 
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
@@ -169,6 +239,12 @@ typedef struct ig_cross_entropy_opts {
  * outside 0 .. V-1 that is not ignored is an error with its place and value. opts may be NULL. */
 IG_API ig_tensor *ig_cross_entropy(ig_tensor *logits, ig_tensor *targets,
                                    const ig_cross_entropy_opts *opts);
+/* means over all elements */
+IG_API ig_tensor *ig_mse(ig_tensor *x, ig_tensor *y);
+IG_API ig_tensor *ig_l1(ig_tensor *x, ig_tensor *y);
+IG_API ig_tensor *ig_huber(ig_tensor *x, ig_tensor *y, double delta);
+IG_API ig_tensor *ig_bce_with_logits(ig_tensor *x, ig_tensor *y); /* y in 0 .. 1 */
+IG_API ig_tensor *ig_nll(ig_tensor *log_p, ig_tensor *targets);   /* [..,V], [..] */
 
 #ifdef __cplusplus
 }

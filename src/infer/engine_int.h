@@ -33,7 +33,7 @@ typedef struct ig__sample {
     bool decodes;                      /* one row, of an answer as it is written */
 
     /* from its first start to its end, preempted or not */
-    bool begun, preempted, finished; /* preempted: at least once */
+    bool begun, preempted; /* preempted: at least once */
     ig_sampler *sampler;
     ig__answer answer;
     int32_t *generated; /* [cap] as many as it can ever draw */
@@ -139,6 +139,9 @@ void ig__engine_admit(ig_engine *engine); /* start what the free pages allow */
 void ig__engine_learn(ig_engine *engine, ig__sample *sample);
 /* Take pages of the tokens that come next from the cache; how many tokens that are. */
 int64_t ig__engine_take_known(ig_engine *engine, ig__sample *sample);
+/* Would both compute the same page next? Then one may wait, and take the other's. */
+bool ig__engine_same_next(const ig_engine *engine, const ig__sample *a,
+                          const ig__sample *b);
 /* For a sample that runs alone in a pool without a page for the copy of its last, which is
  * known: it gives that page back and computes it again. */
 void ig__engine_compute_last_page(ig__sample *sample);

@@ -122,13 +122,18 @@ void ig__engine_learn(ig_engine *e, ig__sample *s)
     }
 }
 
+/* At the start of a page that the cache would find? */
+static bool at_page(const ig__sample *s)
+{
+    return s->seq->length % IG_PAGE == 0 && s->n_known == s->seq->length / IG_PAGE &&
+           ig__sample_n_left(s) > IG_PAGE;
+}
+
 int64_t ig__engine_take_known(ig_engine *e, ig__sample *s)
 {
     ig_sequence *seq = s->seq;
     const int64_t begin = seq->length;
-    if (!e->prefix || begin % IG_PAGE || s->n_known < begin / IG_PAGE)
-        return 0;
-    while (ig__sample_n_left(s) > IG_PAGE) { /* one token at least is computed */
+    while (e->prefix && at_page(s)) { /* one token at least is computed */
         int32_t tokens[IG_PAGE];
         page_tokens(tokens, s, s->n_known);
         const int32_t page = ig__prefix_find(e->prefix, parent_of(seq, s->n_known), tokens);
@@ -138,6 +143,17 @@ int64_t ig__engine_take_known(ig_engine *e, ig__sample *s)
         s->n_known++;
     }
     return seq->length - begin;
+}
+
+bool ig__engine_same_next(const ig_engine *e, const ig__sample *a, const ig__sample *b)
+{
+    if (!e->prefix || a->seq->length != b->seq->length || !at_page(a) || !at_page(b) ||
+        parent_of(a->seq, a->n_known) != parent_of(b->seq, b->n_known))
+        return false;
+    int32_t tokens[2][IG_PAGE];
+    page_tokens(tokens[0], a, a->n_known);
+    page_tokens(tokens[1], b, b->n_known);
+    return memcmp(tokens[0], tokens[1], sizeof tokens[0]) == 0;
 }
 
 /* Another sample of the request that runs: with the prompt but its last token, if `ready`. */

@@ -153,7 +153,6 @@ void ig__sample_finish(ig_engine *e, ig__sample *s, ig_finish finish, const ig_e
     ig_request *r = s->request;
     ig_error flush_error;
     ig__engine_remove(e, s);
-    s->finished = true;
     s->answer.n_final = s->begun ? s->answer.n_final : 0;
     if (s->begun && ig__answer_flush(&s->answer, &flush_error) != IG_OK) {
         s->answer.n_final = 0;

@@ -5,10 +5,11 @@
  *     every prompt (or what of an answer     an even share of what the budget leaves, in
  *     has to be computed again)              tiles of 16 rows; who is served first goes round
  *
- * So a short prompt takes as many steps beside a long one as its own share says, whatever
- * came before it. A step that fails is run again part by part, and only those that fail alone
- * end; one that was abandoned for a cancelled request changes nothing, and the next computes
- * the others' rows again.
+ * Of prompts that go on with the same page, one computes it and the others take it from the
+ * cache in the next step. A short prompt takes as many steps beside a long one as its own
+ * share says, whatever came before it. A step that fails is run again part by part, and only
+ * those that fail alone end; one that was abandoned for a cancelled request changes nothing,
+ * and the next computes the others' rows again.
  */
 #include "infer/engine_int.h"
 
@@ -63,6 +64,16 @@ static void share_out(ig_engine *e, ig__sample **prompts, int64_t n_prompts, int
     e->turn++;
 }
 
+/* Does one of the prompts compute in this step what the sample would? */
+static bool is_computed(const ig_engine *e, ig__sample *const *prompts, int64_t n_prompts,
+                        const ig__sample *s)
+{
+    for (int64_t i = 0; i < n_prompts; i++)
+        if (ig__engine_same_next(e, prompts[i], s))
+            return true;
+    return false;
+}
+
 static void choose_rows(ig_engine *e)
 {
     ig__sample *prompts[IG_MAX_RUNNING];
@@ -73,7 +84,7 @@ static void choose_rows(ig_engine *e)
         s->decodes = is_decoding(s);
         s->n_rows = s->decodes;
         n_decoding += s->decodes;
-        if (!s->n_rows)
+        if (!s->decodes && !is_computed(e, prompts, n_prompts, s))
             prompts[n_prompts++] = s;
     }
     int64_t n_rows = e->speed.budget - n_decoding;

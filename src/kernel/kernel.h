@@ -212,6 +212,9 @@ typedef struct ig__mm_panel {
 typedef void ig__mm_pack(void *to, const void *from, int64_t row, int64_t step, int64_t m,
                          int64_t k);
 
+/* y [n] = x, rounded to nearest even. */
+typedef void ig__mm_narrow(void *y, const float *x, int64_t n);
+
 typedef struct ig__mm_kernel {
     int64_t mr, nr;           /* most rows of a slice, columns of a panel */
     int64_t span;             /* most k of a span, a multiple of k_step */
@@ -221,6 +224,8 @@ typedef struct ig__mm_kernel {
     ig__mm_pack *pack_a[IG__MM_TYPES]; /* by the type of the source; NULL: not served */
     ig__mm_pack *pack_b[IG__MM_TYPES];
     void (*panel)(const ig__mm_panel *p);
+    ig__mm_narrow *narrow[IG__MM_TYPES]; /* sums to 16 bits; NULL: one by one */
+    bool is_deep; /* sums pass through C so fast that they should stay near */
 } ig__mm_kernel;
 
 typedef struct ig__kernels {

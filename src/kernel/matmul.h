@@ -15,7 +15,7 @@
  * SAME BITS. K is cut into spans by a rule that knows K alone; within a span an element of C
  * is one chain of multiply-adds in the order of K, and the spans' sums are added in order:
  *
- *     c = beta * c0 + alpha * s[0];   c = c + alpha * s[i];   c = c + bias
+ *     c = beta * c0 + alpha * s[0];   c = c + alpha * s[i];   at last c = c + bias
  *
  * So a row or column has the same bits whatever stands around it, and for any number of
  * threads and pieces. (C in 16 bits or without a stride of 1 adds beta * c0 last: it has
@@ -41,7 +41,7 @@ typedef struct ig__mm_problem {
     int64_t m, n, k;    /* any may be 0; with k = 0 the product counts as 0 */
     int64_t n_batch[2]; /* matrices: n_batch[0] * n_batch[1] */
     ig__mm_layout a, b, c;
-    double alpha, beta; /* with beta = 0 C0 is not read */
+    double alpha, beta; /* with alpha = 0 A and B are not read, with beta = 0 C0 is not */
 } ig__mm_problem;
 
 typedef struct ig__mm_data {
@@ -56,6 +56,8 @@ typedef struct ig__mm_plan {
     bool is_swapped;        /* bias goes along M */
     bool is_direct;         /* A is read where it lies */
     bool is_source;         /* B is read where it lies, packed on the way */
+    bool is_fetched;        /* rows of B are lines, worth asking for ahead */
+    bool is_deep;           /* all spans of a panel of B before the next panel */
     bool is_held;           /* the whole of A's rows is packed, to serve many pieces */
     bool is_staged; /* sums pass through scratch, since C's type or strides ask for it */
     const ig__mm_kernel *kernel;

@@ -64,4 +64,26 @@ IG_MM_INLINE void ig__mm_pack_b_f32(float *y, const void *x, int64_t row, int64_
             *y++ = i < n ? ig__mm_read(x, i * row + j * step, type) : 0.0f;
 }
 
+/* The same of f64. */
+IG_MM_INLINE void ig__mm_pack_a_f64(double *y, const double *x, int64_t row, int64_t step,
+                                    int64_t m, int64_t k, const int64_t mr)
+{
+    const int64_t n_slices = ig__mm_slices(m, mr);
+    for (int64_t s = 0; s < n_slices; s++) {
+        const int64_t begin = ig__mm_slice_begin(m, n_slices, s);
+        const int64_t end = ig__mm_slice_begin(m, n_slices, s + 1);
+        for (int64_t j = 0; j < k; j++)
+            for (int64_t i = begin; i < end; i++)
+                *y++ = x[i * row + j * step];
+    }
+}
+
+IG_MM_INLINE void ig__mm_pack_b_f64(double *y, const double *x, int64_t row, int64_t step,
+                                    int64_t n, int64_t k, const int64_t nr)
+{
+    for (int64_t j = 0; j < k; j++)
+        for (int64_t i = 0; i < nr; i++)
+            *y++ = i < n ? x[i * row + j * step] : 0.0;
+}
+
 #endif

@@ -37,6 +37,10 @@ static void fill_tables_x86(void)
         ig__train_reduce_avx2(table);
         ig__train_rows_avx2(table);
         ig__train_attend_avx2(table);
+        ig__train_conv_avx2(table);
+        ig__train_cell_avx2(table);
+        ig__train_update_avx2(table);
+        ig__train_number_avx2(table);
     }
     if (cpu.avx512) {
         ig__train_kernels *table = next_table("avx512");
@@ -44,6 +48,10 @@ static void fill_tables_x86(void)
         ig__train_reduce_avx512(table);
         ig__train_rows_avx512(table);
         ig__train_attend_avx512(table);
+        ig__train_conv_avx512(table);
+        ig__train_cell_avx512(table);
+        ig__train_update_avx512(table);
+        ig__train_number_avx512(table);
     }
 }
 #else
@@ -152,11 +160,13 @@ int64_t ig__conv_weight_items(const ig__conv *c)
 
 size_t ig__conv_scratch(const ig__conv *c)
 {
-    /* a packed tile, or the columns of 8 channels under a tile of outputs */
-    const size_t packed = (size_t)IG__CONV_DEPTH * IG__CONV_TILE;
-    const size_t columns =
-        (size_t)(IG__CONV_CHANNELS * c->kernel_h * c->kernel_w) * IG__CONV_TILE;
-    return (packed > columns ? packed : columns) * sizeof(float);
+    /* a panel of columns or of gradients, and behind it a strip of outputs, the columns
+     * of 8 channels, or a line and the sums of all outputs */
+    const size_t tile = IG__CONV_TILE;
+    const size_t columns = (size_t)(IG__CONV_CHANNELS * c->kernel_h * c->kernel_w);
+    const size_t outs = (size_t)(c->out_channels / c->groups) + 1;
+    const size_t behind = columns > outs ? columns : outs;
+    return (IG__CONV_DEPTH + behind + 16) * tile * sizeof(float);
 }
 
 size_t ig__number_bytes(ig__number number)

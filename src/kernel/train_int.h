@@ -9,7 +9,7 @@
 enum {
     IG__CONV_CHANNELS = 8, /* input channels of an item of conv_data */
     IG__CONV_SPANS = 8,    /* spans of the batch in conv_weight, at most */
-    IG__CONV_DEPTH = 256   /* of the sums that a packed tile of a convolution holds */
+    IG__CONV_DEPTH = 128   /* of the sums that a packed tile of a convolution holds */
 };
 
 /* Each sets the entries of its part. */
@@ -25,14 +25,25 @@ void ig__train_math_avx2(ig__train_kernels *table);
 void ig__train_reduce_avx2(ig__train_kernels *table);
 void ig__train_rows_avx2(ig__train_kernels *table);
 void ig__train_attend_avx2(ig__train_kernels *table);
+void ig__train_conv_avx2(ig__train_kernels *table);
+void ig__train_cell_avx2(ig__train_kernels *table);
+void ig__train_update_avx2(ig__train_kernels *table);
+void ig__train_number_avx2(ig__train_kernels *table);
 void ig__train_math_avx512(ig__train_kernels *table);
 void ig__train_reduce_avx512(ig__train_kernels *table);
 void ig__train_rows_avx512(ig__train_kernels *table);
 void ig__train_attend_avx512(ig__train_kernels *table);
+void ig__train_conv_avx512(ig__train_kernels *table);
+void ig__train_cell_avx512(ig__train_kernels *table);
+void ig__train_update_avx512(ig__train_kernels *table);
+void ig__train_number_avx512(ig__train_kernels *table);
 
 /* The reference's attention, for items whose results are not finite. */
 void ig__attention_ref(const ig__attention *a, int64_t begin, int64_t end);
 void ig__attention_grad_ref(const ig__attention *a, int64_t begin, int64_t end);
+
+/* The reference's conversion, for the pairs that an instruction set leaves alone. */
+void ig__convert_ref(ig__number to, ig__number from, void *y, const void *x, int64_t n);
 
 /* Over the 16 double lanes of a sum: 8 and 8, 4 and 4, 2 and 2. */
 static inline double ig__join_lanes(double lane[16])

@@ -7,6 +7,7 @@
 #include "op/apply.h"
 
 #include "base/error.h"
+#include "ingot/op.h"
 #include "op/op_int.h"
 #include "op/pointwise.h"
 #include "op/tape.h"
@@ -205,6 +206,7 @@ static bool infer(const call *c, ig__type *types)
 static void set_eval(ig__eval *e, const call *c, ig_tensor *const *out)
 {
     e->k = c->ctx->kernels;
+    e->t = c->ctx->train;
     e->attrs = c->attrs;
     e->n_in = c->n_in;
     e->n_out = c->n_out;
@@ -344,12 +346,38 @@ static ig_tensor *old_self(ig_tensor *x)
     return old;
 }
 
+/* Operands that share bytes with `into`, but do not lie as it does, are copied first. */
+static bool take_apart(ig_tensor **apart, ig_tensor *const **in, int n_in,
+                       const ig_tensor *into)
+{
+    bool copied = false;
+    for (int i = 0; i < n_in; i++) {
+        ig_tensor *x = apart[i] = (*in)[i];
+        if (!x)
+            return false;
+        if (x == into || x->storage != into->storage ||
+            (x->data == into->data && ig__dims_same(&x->type, &into->type) &&
+             !memcmp(x->strides, into->strides,
+                     (size_t)x->type.n_dims * sizeof *x->strides)))
+            continue;
+        apart[i] = ig_copy(x);
+        copied = true;
+        if (!apart[i])
+            return false;
+    }
+    if (copied)
+        *in = apart;
+    return true;
+}
+
 ig_tensor *ig__apply_into(const ig__op *op, const void *attrs, ig_tensor *const *in,
                           int n_in, ig_tensor *into)
 {
     call c;
     ig__type types[IG_MAX_OUTPUTS];
-    if (!into || !begin(&c, into->ctx, op, attrs, in, n_in) || !infer(&c, types) ||
+    ig_tensor *apart[IG_MAX_INPUTS];
+    if (!into || !take_apart(apart, &in, n_in, into) ||
+        !begin(&c, into->ctx, op, attrs, in, n_in) || !infer(&c, types) ||
         !may_write(&c, into, &types[0]) || (into->base && !ig__refresh(into)))
         return NULL;
     ig_tensor *operands[IG_MAX_INPUTS], *old = NULL, *result = NULL;
@@ -379,6 +407,9 @@ ig_tensor *ig__apply_into(const ig__op *op, const void *attrs, ig_tensor *const 
     if (!compute(&c, &into))
         goto done;
     into->storage->version++;
+    for (int i = 0; i < n_in; i++)
+        if (op->writes >> i & 1 && in[i]->storage != into->storage)
+            in[i]->storage->version++;
     if (node && node->n_saved && node->saved[node->n_saved - 1].bit >= IG_OUT(0))
         node->saved[node->n_saved - 1].version = into->storage->version;
     if (records) {

@@ -7,6 +7,7 @@
  * result is cut, and who computes a piece, cannot change a bit.
  */
 #include "op/op_int.h"
+#include "op/product.h"
 
 #include <string.h>
 
@@ -72,8 +73,11 @@ static void product_cost(ig__cost *cost, const ig__type *acts, const ig__type *w
 static ig_status linear_shape(ig__type *out, const ig__type *const *in, int n_in,
                               const void *attrs, ig_error *err)
 {
-    (void)n_in, (void)attrs;
-    if (!ig__is_rows_f32(in[0]) || in[0]->n_dims != 2 || in[1]->layout != IG_LAYOUT_GROUPS)
+    (void)attrs;
+    if (in[1]->layout == IG_LAYOUT_ROWS)
+        return ig__linear_plain_shape(out, in, n_in, err);
+    if (!ig__is_rows_f32(in[0]) || in[0]->n_dims != 2 ||
+        in[1]->layout != IG_LAYOUT_GROUPS || n_in != 2)
         return ig__fail_shapes(err, "linear", "wants float32 rows and a packed matrix",
                                in[0], in[1]);
     if (in[0]->dims[1].plus != in[1]->dims[1].plus)
@@ -121,13 +125,20 @@ static void linear_cost(ig__cost *cost, const ig__type *const *in, int n_in,
 
 const ig__op ig__op_linear = {.name = "linear",
                               .n_in_least = 2,
-                              .n_in_most = 2,
+                              .n_in_most = 3,
                               .walk = IG_WALK_ITEMS,
                               .shape = linear_shape,
                               .n_items = linear_items,
                               .run = linear_run,
                               .scratch = linear_scratch,
-                              .cost = linear_cost};
+                              .cost = linear_cost,
+                              .n_units = ig__linear_units,
+                              .eval = ig__linear_eval,
+                              .room = ig__linear_room,
+                              .work = ig__linear_work,
+                              .gradient = ig__linear_gradient,
+                              .needs = {IG_IN(1), IG_IN(0)},
+                              .precision = IG_PRECISION_LOW};
 
 /* ---- pack, norm_pack ----------------------------------------------------------------------- */
 

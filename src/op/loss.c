@@ -76,31 +76,28 @@ static int64_t target_of(const ig__eval *e, const entropy_walk *w, int64_t row)
     return -1;
 }
 
-static double at(const void *x, int64_t i, ig__compute compute)
-{
-    return compute == IG_COMPUTE_F32 ? (double)((const float *)x)[i]
-                                     : ((const double *)x)[i];
-}
-
 /* *lse_out and the row's loss. */
-static double row_loss(const void *x, int64_t n, int64_t target, double s,
+static double row_loss(const ig__eval *e, const void *x_, int64_t n, int64_t target,
                        ig__compute compute, double *lse_out)
 {
-    double lanes[IG_LANES] = {0}, plain[IG_LANES] = {0}, largest = -(double)INFINITY;
-    for (int64_t i = 0; i < n; i++) {
-        const double v = at(x, i, compute);
-        largest = v > largest || v != v ? v : largest;
+    const double s = ((const entropy_attrs *)e->attrs)->smoothing;
+    if (compute == IG_COMPUTE_F32) {
+        float lse;
+        const float loss = e->t->cross_entropy(&lse, x_, n, target, (float)s);
+        *lse_out = (double)lse;
+        return (double)loss;
     }
+    const double *x = x_;
+    double lanes[IG_LANES] = {0}, plain[IG_LANES] = {0}, largest = -(double)INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        largest = x[i] > largest || x[i] != x[i] ? x[i] : largest;
     for (int64_t i = 0; i < n; i++) {
-        const double v = at(x, i, compute);
-        lanes[i % IG_LANES] += compute == IG_COMPUTE_F32
-                                   ? (double)expf((float)(v - largest))
-                                   : exp(v - largest);
-        plain[i % IG_LANES] += v;
+        lanes[i % IG_LANES] += exp(x[i] - largest);
+        plain[i % IG_LANES] += x[i];
     }
     const double lse = largest + log(ig__lanes_join(lanes));
     *lse_out = lse;
-    double loss = (1 - s) * (lse - at(x, target, compute));
+    double loss = (1 - s) * (lse - x[target]);
     if (s != 0)
         loss += s * (lse - ig__lanes_join(plain) / (double)n);
     return loss;
@@ -147,9 +144,10 @@ static void cross_entropy_eval(const ig__eval *e, int64_t begin, int64_t end)
              o++) {
             const int64_t t = target_of(e, &w, o);
             double lse = 0;
-            losses[o] = t < 0 ? 0
-                              : row_loss(ig__row_load(&w.x, o, w.compute, e->scratch),
-                                         w.x.n, t, a->smoothing, w.compute, &lse);
+            losses[o] = 0;
+            if (t >= 0)
+                losses[o] = row_loss(e, ig__row_load(&w.x, o, w.compute, e->scratch), w.x.n,
+                                     t, w.compute, &lse);
             counts[o] = t >= 0;
             ig__walk_store(&w.lse, o, 1, &lse, IG_COMPUTE_F64);
         }
@@ -226,16 +224,33 @@ static void count_rows(const ig__eval *e, const entropy_walk *w)
     *(double *)e->shared = a->sum ? d : count > 0 ? d / count : 0;
 }
 
+static void grad_row(const ig__eval *e, void *y_, const void *x_, int64_t n, int64_t target,
+                     ig__compute compute, double lse, double scale)
+{
+    const double s = ((const entropy_attrs *)e->attrs)->smoothing;
+    if (target < 0) {
+        memset(y_, 0, (size_t)n * ig_dtype_block_bytes(ig__dtype_of(compute)));
+        return;
+    }
+    if (compute == IG_COMPUTE_F32) {
+        e->t->cross_entropy_grad(y_, x_, n, target, (float)s, (float)lse, (float)scale);
+        return;
+    }
+    const double *x = x_;
+    double *y = y_;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = scale * (exp(x[i] - lse) - (i == target ? 1 - s : 0) - s / (double)n);
+}
+
 static void cross_entropy_grad_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
-    const entropy_attrs *a = e->attrs;
     entropy_walk w = walk_of(e, &e->in[2]);
     if (e->phase == 0) {
         count_rows(e, &w);
         return;
     }
     ig__reduction_make(&w.y, &e->out[0], 1u << (e->in[0].type->n_dims - 1));
-    const double scale = *(const double *)e->shared, n = (double)w.x.n;
+    const double scale = *(const double *)e->shared;
     char *buffer = e->scratch;
     for (int64_t o = begin * w.rows_a_unit; o < end * w.rows_a_unit && o < w.x.n_out; o++) {
         const int64_t t = target_of(e, &w, o);
@@ -243,18 +258,7 @@ static void cross_entropy_grad_eval(const ig__eval *e, int64_t begin, int64_t en
         void *y = ig__row_place(&w.y, o, w.compute, buffer + w.x.n * 8);
         double lse;
         ig__walk_load(&w.lse, o, 1, &lse, IG_COMPUTE_F64);
-        for (int64_t i = 0; i < w.x.n; i++) {
-            double d = 0;
-            if (t >= 0) {
-                const double v = at(x, i, w.compute) - lse;
-                d = w.compute == IG_COMPUTE_F32 ? (double)expf((float)v) : exp(v);
-                d = scale * (d - (i == t ? 1 - a->smoothing : 0) - a->smoothing / n);
-            }
-            if (w.compute == IG_COMPUTE_F32)
-                ((float *)y)[i] = (float)d;
-            else
-                ((double *)y)[i] = d;
-        }
+        grad_row(e, y, x, w.x.n, t, w.compute, lse, scale);
         ig__row_store(&w.y, o, y, w.compute);
     }
 }

@@ -18,6 +18,7 @@
 
 #include "base/team.h"
 #include "kernel/kernel.h"
+#include "kernel/train.h"
 #include "op/batch.h"
 #include "tensor/tensor.h"
 
@@ -60,6 +61,7 @@ typedef struct ig__array {
 /* What `eval` of a row sees. Outputs are contiguous, but where the call is in place. */
 typedef struct ig__eval {
     const ig__kernels *k;
+    const ig__train_kernels *t;
     const void *attrs;
     int n_in, n_out;
     int phase, n_threads;
@@ -178,7 +180,7 @@ typedef struct ig__op {
     void (*gradient)(ig__gradient *g); /* NULL: none flows */
     uint32_t needs[IG_MAX_INPUTS]; /* of the gradient of input i: IG_IN and IG_OUT bits */
     void (*explain)(const ig__eval *e, int64_t at, ig_error *err); /* of a fault */
-    uint16_t writes; /* bit i: input i is written in place, and is output 0 */
+    uint16_t writes; /* bit i: input i is written in place; output 0 is the first of them */
     bool random;     /* draws from the context's stream */
     ig__precision precision;
 } ig__op;

@@ -146,7 +146,8 @@ static void begin_outer(walk_state *w, const product *p, const ig__eval *e, int6
     const int64_t size = (int64_t)p->size;
     w->data = (ig__mm_data){.a = e->in[0].data + offset[0] * size,
                             .b = e->in[1].data + offset[1] * size,
-                            .c = e->out[0].data + offset[2] * size};
+                            .c = e->out[0].data + offset[2] * size,
+                            .bias = e->n_in > 2 ? e->in[2].data : NULL};
     w->outer = outer;
     ig__mm_walk_begin(&w->walk, &p->plan, &w->data,
                       (char *)e->scratch + (sizeof(walk_state) + 63) / 64 * 64);
@@ -205,6 +206,104 @@ const ig__op ig__op_matmul = {.name = "matmul",
                               .needs = {IG_IN(1), IG_IN(0)},
                               .precision = IG_PRECISION_LOW};
 
+/* ---- linear, with plain weights ----------------------------------------------------------------------- */
+
+ig_status ig__linear_plain_shape(ig__type *out, const ig__type *const *in, int n_in,
+                                 ig_error *err)
+{
+    const ig__type *x = in[0], *w = in[1];
+    ig__mm_type number;
+    if (x->dtype != w->dtype || !number_of(&number, x->dtype) || x->n_dims < 1 ||
+        w->n_dims != 2)
+        return ig__fail_shapes(err, "linear",
+                               "wants x [..,K] and w [N,K] of one float type", x, w);
+    if (!ig__dim_same(x->dims[x->n_dims - 1], w->dims[1]))
+        return ig__fail_shapes(err, "linear", "inner sizes differ", x, w);
+    if (n_in > 2 && (in[2]->n_dims != 1 || !ig__dim_same(in[2]->dims[0], w->dims[0]) ||
+                     in[2]->dtype != x->dtype))
+        return ig__fail_shapes(err, "linear", "the bias does not fit", w, in[2]);
+    *out = *x;
+    out->dims[x->n_dims - 1] = w->dims[0];
+    return IG_OK;
+}
+
+static void make_linear(product *p, const ig__eval *e)
+{
+    const ig__array *x = &e->in[0], *w = &e->in[1], *y = &e->out[0];
+    const int last = x->type->n_dims - 1;
+    ig__mm_problem q = {.n = w->type->dims[0].plus,
+                        .k = w->type->dims[1].plus,
+                        .n_batch = {1, 1},
+                        .alpha = 1};
+    q.m = 1;
+    for (int d = 0; d < last; d++)
+        q.m *= x->type->dims[d].plus;
+    number_of(&q.a.type, x->type->dtype);
+    number_of(&q.b.type, w->type->dtype);
+    number_of(&q.c.type, y->type->dtype);
+    /* the innermost leading dimension that is not 1 says how far apart rows are */
+    q.a.row = q.k;
+    for (int d = last; d-- > 0;)
+        if (x->type->dims[d].plus != 1) {
+            q.a.row = x->strides[d];
+            break;
+        }
+    q.a.col = x->strides[last];
+    q.b.row = w->strides[1];
+    q.b.col = w->strides[0];
+    q.c.row = q.n;
+    q.c.col = 1;
+    p->n_outer = 1;
+    p->n_outer_dims = 0;
+    p->size = ig_dtype_block_bytes(y->type->dtype);
+    p->plan = ig__mm_plan_make(e->k, &q, e->n_threads);
+}
+
+ig__room ig__linear_room(const ig__eval *e)
+{
+    product p;
+    make_linear(&p, e);
+    return (ig__room){.each =
+                          p.plan.scratch_bytes + 64 + (sizeof(walk_state) + 63) / 64 * 64,
+                      .shared = sizeof(product)};
+}
+
+int64_t ig__linear_units(const ig__eval *e)
+{
+    product *p = e->shared;
+    make_linear(p, e);
+    return p->plan.n_pieces;
+}
+
+void ig__linear_eval(const ig__eval *e, int64_t begin, int64_t end)
+{
+    matmul_eval(e, begin, end);
+}
+
+double ig__linear_work(const ig__eval *e)
+{
+    return (double)e->out[0].n * (double)e->in[1].type->dims[1].plus / 32;
+}
+
+/* dW = dY^T X over all rows: contiguous [N,K], as the weights are. */
+void ig__linear_gradient(ig__gradient *g)
+{
+    ig_tensor *d = g->d_out[0];
+    if (ig__wants(g, 0))
+        g->d_in[0] = ig_matmul(d, g->in[1]);
+    if (ig__wants(g, 1)) {
+        ig_tensor *x = g->in[0];
+        const int64_t k = ig_tensor_dim(x, -1), n = ig_tensor_dim(d, -1);
+        if (x->type.n_dims != 2) {
+            x = ig_reshape(x, IG_SHAPE(k ? x->n / k : 0, k));
+            d = ig_reshape(d, IG_SHAPE(n && d ? d->n / n : 0, n));
+        }
+        g->d_in[1] = ig_matmul(ig_transpose(d, 0, 1), x);
+    }
+    if (g->n_in > 2 && ig__wants(g, 2))
+        g->d_in[2] = g->d_out[0]; /* the walk sums */
+}
+
 /* ---- public ------------------------------------------------------------------------------------------ */
 
 ig_tensor *ig_matmul(ig_tensor *x, ig_tensor *y)
@@ -221,8 +320,32 @@ ig_tensor *ig_matmul(ig_tensor *x, ig_tensor *y)
     return row ? ig_squeeze(z, column ? -1 : -2) : z;
 }
 
+/* Do the leading dimensions merge to rows of one stride? */
+static bool has_rows(const ig_tensor *x)
+{
+    int64_t next = -1;
+    if (x->contiguous || x->type.n_dims <= 2)
+        return true;
+    for (int d = x->type.n_dims - 1; d-- > 0;) {
+        if (x->type.dims[d].plus == 1)
+            continue;
+        if (next >= 0 && x->strides[d] != next)
+            return false;
+        next = x->strides[d] * x->type.dims[d].plus;
+    }
+    return true;
+}
+
 ig_tensor *ig_linear(ig_tensor *x, ig_tensor *w, ig_tensor *bias)
 {
-    ig_tensor *y = ig_matmul(x, ig_transpose(w, 0, 1));
-    return bias ? ig_add(y, bias) : y;
+    if (!ig__meet("linear", &x, &w))
+        return NULL;
+    const bool fits = bias &&
+                      (x->type.dtype == IG_DTYPE_F32 || x->type.dtype == IG_DTYPE_F64) &&
+                      bias->type.dtype == x->type.dtype && bias->contiguous;
+    if (!has_rows(x))
+        x = ig_contiguous(x);
+    ig_tensor *const in[3] = {x, w, bias};
+    ig_tensor *y = ig__apply(NULL, &ig__op_linear, NULL, in, fits ? 3 : 2);
+    return bias && !fits ? ig_add(y, bias) : y;
 }

@@ -4,6 +4,16 @@
 
 #include "op/pointwise.h"
 
+/* Of the row `linear` (linear.c), where its weights are plain: x [..,K], w [N,K] [, bias [N]] ->
+ * [..,N]; leading dimensions of x merge. */
+ig_status ig__linear_plain_shape(ig__type *out, const ig__type *const *in, int n_in,
+                                 ig_error *err);
+int64_t ig__linear_units(const ig__eval *e);
+void ig__linear_eval(const ig__eval *e, int64_t begin, int64_t end);
+ig__room ig__linear_room(const ig__eval *e);
+double ig__linear_work(const ig__eval *e);
+void ig__linear_gradient(ig__gradient *g);
+
 extern const ig__op ig__op_matmul; /* x [..,M,K], y [..,K,N] -> [..,M,N] */
 
 #endif

@@ -134,9 +134,22 @@ static double join(fold rule, double a, double b)
     }
 }
 
-static double reduce_span(const ig__walk_over *w, int64_t first, int64_t n, fold rule,
-                          double center, double *chunk)
+/* The kernel's name of a rule that is a sum; false: it is none. */
+static bool kernel_of(ig__reduce *out, fold rule)
 {
+    *out = rule == RULE_CENTERED ? IG__REDUCE_SUM_CENTERED : IG__REDUCE_SUM;
+    return rule == RULE_SUM || rule == RULE_CENTERED;
+}
+
+static double reduce_span(const ig__eval *e, const ig__walk_over *w, int64_t first,
+                          int64_t n, fold rule, double center)
+{
+    double *chunk = e->scratch;
+    ig__reduce op;
+    if (kernel_of(&op, rule) && w->dtype == IG_DTYPE_F32 && w->n_dims == 1)
+        return e->t->reduce(op,
+                            (const float *)(const void *)w->data + first * w->strides[0], n,
+                            w->strides[0], center);
     double lanes[IG_LANES] = {0}, value = start_of(rule);
     for (int64_t at = 0; at < n; at += IG_CHUNK) {
         const int64_t m = n - at < IG_CHUNK ? n - at : IG_CHUNK;
@@ -175,11 +188,22 @@ static int64_t reduce_span_i64(const ig__walk_over *w, int64_t first, int64_t n,
 
 /* ---- walking ---------------------------------------------------------------------------------------- */
 
+/* Are sums over f32 columns: each output's elements lie apart, and outputs side by side? */
+static bool are_columns(const ig__reduction *r, fold rule)
+{
+    return rule == RULE_SUM && r->kept.dtype == IG_DTYPE_F32 && r->reduced.n_dims == 1 &&
+           r->reduced.strides[0] != 1 && r->n > 1 && r->n_parts == 1 &&
+           r->kept.strides[r->kept.n_dims - 1] == 1;
+}
+
+enum { COLUMNS = 64 };
+
 /* Units of phase 0: whole (output, part) pairs, about IG_REDUCE_SPAN elements. */
 static int64_t pairs_a_unit(const ig__reduction *r)
 {
     const int64_t pairs = r->n ? IG_REDUCE_SPAN / r->n : IG_REDUCE_SPAN;
-    return pairs > 1 ? pairs : 1;
+    const int64_t least = are_columns(r, RULE_SUM) ? COLUMNS : 1;
+    return pairs > least ? pairs : least;
 }
 
 static int64_t reduce_units(const ig__eval *e)
@@ -204,7 +228,7 @@ static ig__room reduce_room(const ig__eval *e)
     const ig__reduce_attrs *a = e->attrs;
     ig__reduction r;
     ig__reduction_make(&r, &e->in[0], a->mask);
-    return (ig__room){.each = IG_CHUNK * 8,
+    return (ig__room){.each = COLUMNS * 8 + IG__COLUMN_SCRATCH + IG_CHUNK * 8,
                       .shared = (size_t)r.n_out * (size_t)(r.n_parts + 1) * 8};
 }
 
@@ -229,6 +253,28 @@ static double finish_mean(double value, int64_t n)
     return value / (double)n;
 }
 
+static void sum_columns(const ig__eval *e, const ig__reduction *r, int64_t begin,
+                        int64_t end, finish_fn *finish)
+{
+    const int64_t g = pairs_a_unit(r), width = r->kept.dims[r->kept.n_dims - 1];
+    const int64_t last = end * g < r->n_out ? end * g : r->n_out;
+    double *sums = e->scratch, *scratch = sums + COLUMNS;
+    for (int64_t o = begin * g; o < last;) {
+        int64_t n = width - o % width;
+        n = n < last - o ? n : last - o;
+        n = n < COLUMNS ? n : COLUMNS;
+        const ig__walk_over w = elements_of(r, o);
+        e->t->reduce_columns(IG__REDUCE_SUM, sums, (const float *)(const void *)w.data,
+                             r->n, w.strides[0], n, NULL, scratch);
+        for (int64_t i = 0; i < n; i++)
+            sums[i] = finish(sums[i], r->n);
+        ig__walk_over out;
+        ig__walk_make(&out, &e->out[0], e->out[0].type);
+        ig__walk_store(&out, o, n, sums, IG_COMPUTE_F64);
+        o += n;
+    }
+}
+
 static void reduce_eval(const ig__eval *e, int64_t begin, int64_t end, fold rule,
                         finish_fn *finish)
 {
@@ -241,6 +287,10 @@ static void reduce_eval(const ig__eval *e, int64_t begin, int64_t end, fold rule
         double real;
         int64_t whole;
     } *partial = e->shared, value;
+    if (e->phase == 0 && are_columns(&r, rule)) {
+        sum_columns(e, &r, begin, end, finish);
+        return;
+    }
     if (e->phase == 0) {
         const int64_t g = pairs_a_unit(&r), pairs = r.n_out * r.n_parts;
         for (int64_t i = begin * g; i < end * g && i < pairs; i++) {
@@ -250,7 +300,7 @@ static void reduce_eval(const ig__eval *e, int64_t begin, int64_t end, fold rule
             if (whole)
                 value.whole = reduce_span_i64(&w, first, n, rule, e->scratch);
             else
-                value.real = reduce_span(&w, first, n, rule, 0, e->scratch);
+                value.real = reduce_span(e, &w, first, n, rule, 0);
             if (r.n_parts > 1) {
                 partial[i] = value;
                 continue;
@@ -329,8 +379,8 @@ static void var_eval(const ig__eval *e, int64_t begin, int64_t end)
         const int64_t o = i / r.n_parts, first = i % r.n_parts * IG_REDUCE_SPAN;
         const int64_t n = r.n - first < IG_REDUCE_SPAN ? r.n - first : IG_REDUCE_SPAN;
         const ig__walk_over w = elements_of(&r, o);
-        const double sum = reduce_span(&w, first, n, last ? RULE_CENTERED : RULE_SUM,
-                                       last ? means[o] : 0, e->scratch);
+        const double sum = reduce_span(e, &w, first, n, last ? RULE_CENTERED : RULE_SUM,
+                                       last ? means[o] : 0);
         if (r.n_parts > 1) {
             partial[i] = sum;
         } else if (last) {

@@ -55,84 +55,81 @@ void ig__row_store(const ig__reduction *r, int64_t o, const void *row, ig__compu
         ig__walk_store(&w, 0, r->n, row, compute);
 }
 
-/* ---- one row, in either type --------------------------------------------------------------------------- */
+/* ---- one row ----------------------------------------------------------------------------------------- */
 
-static double row_lse(const void *row, int64_t n, ig__compute compute, double *largest_out)
+static bool is_f32(const ig__eval *e)
 {
-    double largest = -(double)INFINITY, lanes[IG_LANES] = {0}, sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double x = compute == IG_COMPUTE_F32 ? (double)((const float *)row)[i]
-                                                   : ((const double *)row)[i];
-        largest = x > largest || x != x ? x : largest;
-    }
-    *largest_out = largest;
+    return ig__compute_of(e->in[0].type->dtype) == IG_COMPUTE_F32;
+}
+
+static double lse_f64(const double *x, int64_t n)
+{
+    double largest = -(double)INFINITY, lanes[IG_LANES] = {0};
+    for (int64_t i = 0; i < n; i++)
+        largest = x[i] > largest || x[i] != x[i] ? x[i] : largest;
     if (largest == -(double)INFINITY)
         return largest;
-    for (int64_t i = 0; i < n; i++) {
-        const double x = compute == IG_COMPUTE_F32 ? (double)((const float *)row)[i]
-                                                   : ((const double *)row)[i];
-        lanes[i % IG_LANES] += compute == IG_COMPUTE_F32
-                                   ? (double)expf((float)(x - largest))
-                                   : exp(x - largest);
-    }
-    sum = ig__lanes_join(lanes);
-    return largest + log(sum);
-}
-
-static double get(const void *row, int64_t i, ig__compute compute)
-{
-    return compute == IG_COMPUTE_F32 ? (double)((const float *)row)[i]
-                                     : ((const double *)row)[i];
-}
-static void set(void *row, int64_t i, double value, ig__compute compute)
-{
-    if (compute == IG_COMPUTE_F32)
-        ((float *)row)[i] = (float)value;
-    else
-        ((double *)row)[i] = value;
-}
-
-static void softmax_row(void *y, const void *x, int64_t n, ig__compute compute)
-{
-    double largest;
-    const double lse = row_lse(x, n, compute, &largest);
-    for (int64_t i = 0; i < n; i++) {
-        const double v = get(x, i, compute) - lse;
-        const double p = compute == IG_COMPUTE_F32 ? (double)expf((float)v) : exp(v);
-        set(y, i, lse == -(double)INFINITY ? 0 : p, compute);
-    }
-}
-
-static void log_softmax_row(void *y, const void *x, int64_t n, ig__compute compute)
-{
-    double largest;
-    const double lse = row_lse(x, n, compute, &largest);
     for (int64_t i = 0; i < n; i++)
-        set(y, i, lse == -(double)INFINITY ? lse : get(x, i, compute) - lse, compute);
+        lanes[i % IG_LANES] += exp(x[i] - largest);
+    return largest + log(ig__lanes_join(lanes));
+}
+
+static void softmax_row(const ig__eval *e, void *y_, const void *x_, int64_t n)
+{
+    if (is_f32(e)) {
+        e->t->softmax(y_, x_, n);
+        return;
+    }
+    const double *x = x_, lse = lse_f64(x, n);
+    double *y = y_;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = lse == -(double)INFINITY ? 0 : exp(x[i] - lse);
+}
+
+static void log_softmax_row(const ig__eval *e, void *y_, const void *x_, int64_t n)
+{
+    if (is_f32(e)) {
+        e->t->log_softmax(y_, x_, n);
+        return;
+    }
+    const double *x = x_, lse = lse_f64(x, n);
+    double *y = y_;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = lse == -(double)INFINITY ? lse : x[i] - lse;
 }
 
 /* dx = y (dy - sum(dy y)) */
-static void softmax_grad_row(void *dx, const void *dy, const void *y, int64_t n,
-                             ig__compute compute)
+static void softmax_grad_row(const ig__eval *e, void *dx_, const void *dy_, const void *y_,
+                             int64_t n)
 {
-    double lanes[IG_LANES] = {0};
+    if (is_f32(e)) {
+        e->t->softmax_grad(dx_, dy_, y_, n);
+        return;
+    }
+    const double *dy = dy_, *y = y_;
+    double lanes[IG_LANES] = {0}, *dx = dx_;
     for (int64_t i = 0; i < n; i++)
-        lanes[i % IG_LANES] += get(dy, i, compute) * get(y, i, compute);
+        lanes[i % IG_LANES] += dy[i] * y[i];
     const double dot = ig__lanes_join(lanes);
     for (int64_t i = 0; i < n; i++)
-        set(dx, i, get(y, i, compute) * (get(dy, i, compute) - dot), compute);
+        dx[i] = y[i] * (dy[i] - dot);
 }
 
 /* dx = dy - exp(y) sum(dy) */
-static void log_softmax_grad_row(void *dx, const void *dy, const void *y, int64_t n,
-                                 ig__compute compute)
+static void log_softmax_grad_row(const ig__eval *e, void *dx_, const void *dy_,
+                                 const void *y_, int64_t n)
 {
-    double lanes[IG_LANES] = {0};
+    if (is_f32(e)) {
+        e->t->log_softmax_grad(dx_, dy_, y_, n);
+        return;
+    }
+    const double *dy = dy_, *y = y_;
+    double lanes[IG_LANES] = {0}, *dx = dx_;
     for (int64_t i = 0; i < n; i++)
-        lanes[i % IG_LANES] += get(dy, i, compute);
+        lanes[i % IG_LANES] += dy[i];
     const double sum = ig__lanes_join(lanes);
     for (int64_t i = 0; i < n; i++)
-        set(dx, i, get(dy, i, compute) - exp(get(y, i, compute)) * sum, compute);
+        dx[i] = dy[i] - exp(y[i]) * sum;
 }
 
 /* ---- walking ------------------------------------------------------------------------------------------- */
@@ -165,9 +162,9 @@ static double row_work(const ig__eval *e)
     return (double)e->in[0].n * 6;
 }
 
-typedef void row_fn(void *y, const void *x, int64_t n, ig__compute compute);
-typedef void row_grad_fn(void *dx, const void *dy, const void *y, int64_t n,
-                         ig__compute compute);
+typedef void row_fn(const ig__eval *e, void *y, const void *x, int64_t n);
+typedef void row_grad_fn(const ig__eval *e, void *dx, const void *dy, const void *y,
+                         int64_t n);
 
 static void each_row(const ig__eval *e, int64_t begin, int64_t end, row_fn *f)
 {
@@ -179,7 +176,7 @@ static void each_row(const ig__eval *e, int64_t begin, int64_t end, row_fn *f)
     char *buffer = e->scratch;
     for (int64_t o = begin * g; o < end * g && o < in.n_out; o++) {
         void *y = ig__row_place(&out, o, compute, buffer + in.n * 8);
-        f(y, ig__row_load(&in, o, compute, buffer), in.n, compute);
+        f(e, y, ig__row_load(&in, o, compute, buffer), in.n);
         ig__row_store(&out, o, y, compute);
     }
 }
@@ -195,8 +192,8 @@ static void each_row_grad(const ig__eval *e, int64_t begin, int64_t end, row_gra
     char *buffer = e->scratch;
     for (int64_t o = begin * g; o < end * g && o < dy.n_out; o++) {
         void *d = ig__row_place(&dx, o, compute, buffer + dy.n * 16);
-        f(d, ig__row_load(&dy, o, compute, buffer),
-          ig__row_load(&y, o, compute, buffer + dy.n * 8), dy.n, compute);
+        f(e, d, ig__row_load(&dy, o, compute, buffer),
+          ig__row_load(&y, o, compute, buffer + dy.n * 8), dy.n);
         ig__row_store(&dx, o, d, compute);
     }
 }
@@ -227,9 +224,9 @@ static void logsumexp_eval(const ig__eval *e, int64_t begin, int64_t end)
     ig__walk_make(&out, &e->out[0], e->out[0].type);
     const int64_t g = rows_a_unit(in.n);
     for (int64_t o = begin * g; o < end * g && o < in.n_out; o++) {
-        double largest;
+        const void *x = ig__row_load(&in, o, compute, e->scratch);
         const double lse =
-            row_lse(ig__row_load(&in, o, compute, e->scratch), in.n, compute, &largest);
+            compute == IG_COMPUTE_F32 ? (double)e->t->logsumexp(x, in.n) : lse_f64(x, in.n);
         ig__walk_store(&out, o, 1, &lse, IG_COMPUTE_F64);
     }
 }

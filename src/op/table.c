@@ -1,7 +1,10 @@
 /* The table: every operator that there is, by name. */
+#include "op/index.h"
 #include "op/product.h"
 #include "op/op.h"
+#include "op/random.h"
 #include "op/rows.h"
+#include "op/update.h"
 #include "op/view.h"
 
 #include <string.h>
@@ -92,6 +95,25 @@ const ig__op *const ig__op_table[] = {
     &ig__op_cross_entropy,
     &ig__op_cross_entropy_grad,
     &ig__op_matmul,
+    &ig__op_gather,
+    &ig__op_scatter_add,
+    &ig__op_index_select,
+    &ig__op_index_add,
+    &ig__op_cat,
+    &ig__op_cumsum,
+    &ig__op_cumprod,
+    &ig__op_cumprod_grad,
+    &ig__op_argmax,
+    &ig__op_argmin,
+    &ig__op_sort,
+    &ig__op_random,
+    &ig__op_dropout,
+    &ig__op_dropout_grad,
+    &ig__op_square_sum,
+    &ig__op_step_control,
+    &ig__op_sgd_update,
+    &ig__op_adam_update,
+    &ig__op_lion_update,
     NULL,
 };
 

@@ -348,6 +348,10 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         h->opts.events.request(h->opts.events.user, x);
         if (!x->ended)
             watch(x);
+        /* Without an answer it calls again at once, and then is suspended. Suspended now it
+         * would, when resumed, go on to read: it would meet the end of input of a half-closed
+         * client, and close. */
+        return x->ended || x->begun ? queue(x) : MHD_YES;
     }
     if (x->ended || x->begun)
         return queue(x);
@@ -407,6 +411,14 @@ static void on_connection(void *user, struct MHD_Connection *c, void **context,
 
 /* ---- the loop ---- */
 
+/* libmicrohttpd can miss an end of input that comes together with the last bytes: it then
+ * waits for a next request that no one can send. */
+static bool is_half_closed(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
 /* Ask the owner for bytes where it is time; end what took too long. */
 static void sweep(ig__http *h, int64_t now)
 {
@@ -427,7 +439,8 @@ static void sweep(ig__http *h, int64_t now)
         return;
     h->sweep_ns = now + second_ns;
     for (connection *s = h->connections; s; s = s->next)
-        if (s->since_ns > 0 && now - s->since_ns > h->opts.timeout_ns)
+        if (s->since_ns > 0 && (now - s->since_ns > h->opts.timeout_ns ||
+                                (now - s->since_ns > second_ns && is_half_closed(s->fd))))
             (void)shutdown(s->fd, SHUT_RDWR); /* libmicrohttpd sees the end and closes it */
 }
 
@@ -468,6 +481,16 @@ static void take_events(ig__http *h, int timeout)
         h->opts.events.woken(h->opts.events.user);
 }
 
+/* libmicrohttpd gives the listener back, for us to close; who connects is refused. */
+static void stop_listening(ig__http *h)
+{
+    if (h->daemon)
+        (void)MHD_quiesce_daemon(h->daemon);
+    if (h->listener >= 0)
+        close(h->listener);
+    h->listener = -1;
+}
+
 void ig__http_run(ig__http *h, int64_t grace_ns)
 {
     int64_t end_ns = INT64_MAX;
@@ -475,7 +498,7 @@ void ig__http_run(ig__http *h, int64_t grace_ns)
         int64_t now = ig__now_ns();
         if (end_ns == INT64_MAX && __atomic_load_n(&h->stopping, __ATOMIC_ACQUIRE)) {
             end_ns = now + grace_ns;
-            MHD_quiesce_daemon(h->daemon); /* the listener is ours to close */
+            stop_listening(h);
         }
         if (end_ns != INT64_MAX && (!h->waiting || now >= end_ns))
             return;
@@ -578,10 +601,9 @@ void ig__http_close(ig__http *h)
     /* a suspended connection must be resumed before the daemon stops */
     for (ig__exchange *x = h->waiting; x; x = x->next)
         x->out.failed = true, resume(x);
+    stop_listening(h);
     if (h->daemon)
         MHD_stop_daemon(h->daemon);
-    if (h->listener >= 0)
-        close(h->listener);
     if (h->epoll >= 0)
         close(h->epoll);
     if (h->wake >= 0)

@@ -140,23 +140,24 @@ void ig__serve_metrics(ig_server *s, ig__exchange *x)
 }
 
 /* The page and what it loads: bytes of the build. */
+static const ig__page *find_page(const char *path)
+{
+    for (int i = 0; i < ig__n_pages; i++)
+        if (strcmp(ig__pages_of_server[i].path, path) == 0)
+            return &ig__pages_of_server[i];
+    return NULL;
+}
+
 static void serve_page(ig_server *s, ig__exchange *x)
 {
     (void)s;
-    for (int i = 0; i < ig__n_pages; i++) {
-        const ig__page *page = &ig__pages_of_server[i];
-        if (strcmp(page->path, x->path) != 0)
-            continue;
-        ig__http_set_header(x, "Content-Security-Policy",
-                            "default-src 'none'; script-src 'self'; style-src 'self'; "
-                            "img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
-                            "form-action 'none'; frame-ancestors 'none'");
-        ig__http_set_header(x, "Referrer-Policy", "no-referrer");
-        ig__http_reply(x, 200, page->type, (const char *)page->bytes, page->n);
-        return;
-    }
-    ig__reply_error(x, 404, "invalid_request_error", "not_found", NULL,
-                    "no such path: %.100s", x->path);
+    const ig__page *page = find_page(x->path);
+    ig__http_set_header(x, "Content-Security-Policy",
+                        "default-src 'none'; script-src 'self'; style-src 'self'; "
+                        "img-src data:; connect-src 'self'; base-uri 'none'; "
+                        "form-action 'none'; frame-ancestors 'none'");
+    ig__http_set_header(x, "Referrer-Policy", "no-referrer");
+    ig__http_reply(x, 200, page->type, (const char *)page->bytes, page->n);
 }
 
 /* ---- routes ---- */
@@ -182,8 +183,8 @@ static const route routes[] = {
     {"/apply-template", POST, 0, ig__serve_apply_template},
     {"/metrics", GET, EARLY, ig__serve_metrics},
     {"/openapi.json", GET, OPEN | EARLY, ig__serve_openapi},
-    {"/", GET, OPEN | EARLY | PREFIX, serve_page},
 };
+static const route page_route = {NULL, GET, OPEN | EARLY, serve_page};
 enum { N_ROUTES = sizeof routes / sizeof *routes };
 
 static const route *find(const char *path)
@@ -193,7 +194,7 @@ static const route *find(const char *path)
                 ? strncmp(path, routes[i].path, strlen(routes[i].path)) == 0
                 : strcmp(path, routes[i].path) == 0)
             return &routes[i];
-    return NULL;
+    return find_page(path) ? &page_route : NULL;
 }
 
 static int method_of(const ig__exchange *x)

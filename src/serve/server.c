@@ -62,6 +62,7 @@ static void on_woken(void *user)
 static void *run_http(void *user)
 {
     ig_server *s = user;
+    (void)pthread_setname_np(pthread_self(), "ingot-http"); /* for who measures it */
     ig__http_run(s->http, s->opts.drain_ns);
     __atomic_store_n(&s->http_done, 1, __ATOMIC_RELEASE);
     if (ig__server_ready(s))

@@ -49,6 +49,7 @@ ig_status ig_context_create(ig_context **ctx_out, const ig_context_opts *opts,
         return ig__fail_memory(err, "context", sizeof *ctx);
     ctx->allocator = a;
     ctx->kernels = kernels;
+    ctx->train = ig__train_kernels_pick(kernels->isa);
     ctx->log = opts->log;
     ctx->log_user = opts->log_user;
     int n_threads = 1;

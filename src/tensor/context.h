@@ -6,12 +6,14 @@
 #include "base/alloc.h"
 #include "base/team.h"
 #include "kernel/kernel.h"
+#include "kernel/train.h"
 #include "tensor/memory.h"
 
 struct ig_context {
     ig_allocator allocator;
     ig__team *team;
     const ig__kernels *kernels;
+    const ig__train_kernels *train;
     void (*log)(void *user, ig_log_level level, const char *line); /* may be NULL */
     void *log_user;
     char threads_reason[96];

@@ -1,5 +1,4 @@
-/* Dense products of every table against sums in double (long double for f64), over odd shapes, every
- * layout and type; and the promise of the same bits: whatever stands around a row, however
+/* Dense products of every table against sums in long double, over odd shapes, every layout and type; and the promise of the same bits: whatever stands around a row, however
  * the pieces are shared out.
  */
 #include "kernel/kernel_data.h"
@@ -163,68 +162,100 @@ static void multiply(const ig__kernels *t, const problem *x, memory *c, int n_th
     free(scratch);
 }
 
-/* The whole of c against sums in long double; what C's layout does not reach stays. */
-static void check(const char *isa, const problem *x, const memory *c)
+/* What every element of C should be, and the sum of the magnitudes that it is made of. */
+typedef struct expected {
+    long double *sum, *size; /* [batch][M][N] */
+} expected;
+
+static void expect(expected *e, const problem *x, int64_t at, int64_t bp, int64_t bq,
+                   int64_t i, int64_t j)
 {
     const ig__mm_problem *p = &x->p;
-    const bool is_f64 = p->a.type == IG__MM_F64;
-    const double u = is_f64 ? 0x1p-53 : IG_TOL_U;
-    const double rounding = p->c.type == IG__MM_BF16  ? 0x1p-8
-                            : p->c.type == IG__MM_F16 ? 0x1p-11
-                                                      : 0.0;
-    memory left = copy_of(c); /* elements of C are struck out of it */
+    long double sum = 0, size = 0;
+    for (int64_t k = 0; k < p->k; k++) {
+        const double a = read_number(x->a.bytes, index_of(&p->a, bp, bq, i, k), p->a.type);
+        const double b = read_number(x->b.bytes, index_of(&p->b, bp, bq, k, j), p->b.type);
+        const long double term = (long double)a * (long double)b;
+        sum += term;
+        size += fabsl(term);
+    }
+    sum *= (long double)p->alpha;
+    size *= fabsl((long double)p->alpha);
+    if (p->beta != 0.0) {
+        const long double c =
+            (long double)p->beta *
+            (long double)read_number(x->c.bytes, index_of(&p->c, bp, bq, i, j), p->c.type);
+        sum += c;
+        size += fabsl(c);
+    }
+    if (x->bias) {
+        const ig__mm_type type = p->a.type == IG__MM_F64 ? IG__MM_F64 : IG__MM_F32;
+        const long double bias = (long double)read_number(x->bias, j, type);
+        sum += bias;
+        size += fabsl(bias);
+    }
+    e->sum[at] = sum;
+    e->size[at] = size;
+}
+
+static expected expectation(const problem *x)
+{
+    const ig__mm_problem *p = &x->p;
+    const int64_t n = p->n_batch[0] * p->n_batch[1] * p->m * p->n;
+    expected e = {malloc((size_t)(n + 1) * sizeof *e.sum),
+                  malloc((size_t)(n + 1) * sizeof *e.size)};
+    assert_true(e.sum && e.size);
+    int64_t at = 0;
     for (int64_t bp = 0; bp < p->n_batch[0]; bp++)
         for (int64_t bq = 0; bq < p->n_batch[1]; bq++)
             for (int64_t i = 0; i < p->m; i++)
-                for (int64_t j = 0; j < p->n; j++) {
-                    long double sum = 0, size = 0;
-                    for (int64_t k = 0; k < p->k; k++) {
-                        const long double term =
-                            (long double)read_number(
-                                x->a.bytes, index_of(&p->a, bp, bq, i, k), p->a.type) *
-                            (long double)read_number(
-                                x->b.bytes, index_of(&p->b, bp, bq, k, j), p->b.type);
-                        sum += term;
-                        size += fabsl(term);
-                    }
-                    sum *= (long double)p->alpha;
-                    size *= fabsl((long double)p->alpha);
-                    const int64_t at = index_of(&p->c, bp, bq, i, j);
-                    if (p->beta != 0.0) {
-                        const long double old =
-                            (long double)p->beta *
-                            (long double)read_number(x->c.bytes, at, p->c.type);
-                        sum += old;
-                        size += fabsl(old);
-                    }
-                    if (x->bias) {
-                        const long double bias = (long double)read_number(
-                            x->bias, j, is_f64 ? IG__MM_F64 : IG__MM_F32);
-                        sum += bias;
-                        size += fabsl(bias);
-                    }
-                    const double got = read_number(c->bytes, at, p->c.type);
-                    const double bound = ((double)p->k + 4) * u * (double)size +
-                                         rounding * fabs((double)sum) + 1e-7 * rounding;
-                    if (!(fabs(got - (double)sum) <= bound))
+                for (int64_t j = 0; j < p->n; j++)
+                    expect(&e, x, at++, bp, bq, i, j);
+    return e;
+}
+
+/* The whole of c; what C's layout does not reach stays as it was. */
+static void check(const char *isa, const problem *x, const expected *e, const memory *c)
+{
+    const ig__mm_problem *p = &x->p;
+    const double u = p->a.type == IG__MM_F64 ? 0x1p-53 : IG_TOL_U;
+    const double rounding = p->c.type == IG__MM_BF16  ? 0x1p-8
+                            : p->c.type == IG__MM_F16 ? 0x1p-11
+                                                      : 0.0;
+    const size_t bytes = type_bytes(p->c.type);
+    memory left = copy_of(c); /* elements of C are struck out of it */
+    int64_t at = 0;
+    for (int64_t bp = 0; bp < p->n_batch[0]; bp++)
+        for (int64_t bq = 0; bq < p->n_batch[1]; bq++)
+            for (int64_t i = 0; i < p->m; i++)
+                for (int64_t j = 0; j < p->n; j++, at++) {
+                    const int64_t place = index_of(&p->c, bp, bq, i, j);
+                    const double sum = (double)e->sum[at];
+                    const double got = read_number(c->bytes, place, p->c.type);
+                    const double bound = ((double)p->k + 4) * u * (double)e->size[at] +
+                                         rounding * (fabs(sum) + 1e-7);
+                    if (!(fabs(got - sum) <= bound))
                         fail_msg("%s: [%d,%d,%d] c[%d][%d] is %.9g, wanted %.9g +- %.2g",
                                  isa, (int)p->m, (int)p->n, (int)p->k, (int)i, (int)j, got,
-                                 (double)sum, bound);
-                    write_number(left.bytes, at, p->c.type,
-                                 read_number(x->c.bytes, at, p->c.type));
+                                 sum, bound);
+                    memcpy(left.bytes + (size_t)place * bytes,
+                           x->c.bytes + (size_t)place * bytes, bytes);
                 }
-    assert_memory_equal(left.bytes, x->c.bytes, (size_t)c->n * type_bytes(p->c.type));
+    assert_memory_equal(left.bytes, x->c.bytes, (size_t)c->n * bytes);
     free(left.bytes);
 }
 
 static void run_and_check(const problem *x)
 {
+    const expected e = expectation(x);
     for (int i = 0; i < n_tables; i++) {
         memory c = copy_of(&x->c);
         multiply(tables[i], x, &c, 2, 1);
-        check(tables[i]->isa, x, &c);
+        check(tables[i]->isa, x, &e, &c);
         free(c.bytes);
     }
+    free(e.sum);
+    free(e.size);
 }
 
 static const order rows[3] = {ROWS, ROWS, ROWS};

@@ -85,8 +85,10 @@ static const struct {
     const char *name;
     binary_fn *f;
 } binary[] = {
-    {"add", ig_add},         {"sub", ig_sub},         {"mul", ig_mul}, {"div", ig_div},
-    {"maximum", ig_maximum}, {"minimum", ig_minimum}, {"pow", ig_pow},
+    {"add", ig_add},       {"sub", ig_sub},         {"mul", ig_mul},
+    {"div", ig_div},       {"maximum", ig_maximum}, {"minimum", ig_minimum},
+    {"pow", ig_pow},       {"mse", ig_mse},         {"bce_with_logits", ig_bce_with_logits},
+    {"swiglu", ig_swiglu},
 };
 static const struct {
     const char *name;
@@ -171,10 +173,67 @@ static ig_tensor *call_cross_entropy(const call *c)
     return ig_cross_entropy(c->in[0], c->in[1], &opts);
 }
 
+static ig_tensor *call_nll(const call *c)
+{
+    return ig_nll(ig_log_softmax(c->in[0], -1), c->in[1]); /* of logits */
+}
+static ig_tensor *call_cumsum(const call *c)
+{
+    return ig_cumsum(c->in[0], (int)whole(c, "dim", 0));
+}
+static ig_tensor *call_cumprod(const call *c)
+{
+    return ig_cumprod(c->in[0], (int)whole(c, "dim", 0));
+}
+static ig_tensor *call_cat(const call *c)
+{
+    return ig_cat(c->in, c->n_in, (int)whole(c, "dim", 0));
+}
+static ig_tensor *call_stack(const call *c)
+{
+    return ig_stack(c->in, c->n_in, (int)whole(c, "dim", 0));
+}
+static ig_tensor *call_pad(const call *c)
+{
+    return ig_pad(c->in[0], (int)whole(c, "dim", -1), whole(c, "before", 0),
+                  whole(c, "after", 0), real(c, "value", 0));
+}
+static ig_tensor *call_roll(const call *c)
+{
+    return ig_roll(c->in[0], (int)whole(c, "dim", 0), whole(c, "shift", 0));
+}
+static ig_tensor *call_embedding(const call *c)
+{
+    return ig_embedding(c->in[0], c->in[1]);
+}
+static ig_tensor *call_gather(const call *c)
+{
+    return ig_gather(c->in[0], (int)whole(c, "dim", 0), c->in[1]);
+}
+static ig_tensor *call_index_select(const call *c)
+{
+    return ig_index_select(c->in[0], (int)whole(c, "dim", 0), c->in[1]);
+}
+static ig_tensor *call_scatter_add(const call *c)
+{
+    return ig_scatter_add(c->in[0], (int)whole(c, "dim", 0), c->in[1], c->in[2]);
+}
+
 static const struct {
     const char *name;
     call_fn *f;
 } others[] = {
+    {"nll", call_nll},
+    {"cumsum", call_cumsum},
+    {"cumprod", call_cumprod},
+    {"cat", call_cat},
+    {"stack", call_stack},
+    {"pad", call_pad},
+    {"roll", call_roll},
+    {"embedding", call_embedding},
+    {"gather", call_gather},
+    {"index_select", call_index_select},
+    {"scatter_add", call_scatter_add},
     {"gelu", call_gelu},
     {"where", call_where},
     {"clamp", call_clamp},

@@ -49,7 +49,7 @@ HOSTILE = """<script>window.broken = 1</script> <img src=x onerror="window.broke
 &lt;script&gt;window.broken = 14&lt;/script&gt; <style>* { display: none }</style> <base href="//evil">
 
 """ + ">" * 3000 + " deep\n\n" + "- " * 500 + "x\n\n" + "*" * 4000 + "a" + "[" * 4000 + "](" * 2000 + "\n\n" \
-    + "`" * 99 + "``" * 500 + "\n\n" + "**a *b " * 2000 + "\n\n" + "1. " * 400 + "\n\nend of it\n\n```\nunclosed <b>"
+    + "x " + "`" * 99 + " ``" * 500 + "\n\n" + "**a *b " * 2000 + "\n\n" + "*a **b " * 100 + "c" + "** d* e" * 100 + "\n\n" + "1. " * 400 + "\n\nend of it\n\n```\nunclosed <b>"
 
 MARKDOWN = """## A ladder of speeds
 
@@ -262,6 +262,13 @@ class PageServer(ThreadingHTTPServer):
             'prompt_tokens_total{model_name="mock"}': 37 * len(self.requests),
             'generation_tokens_total{model_name="mock"}': self.made,
             'limit_share{phase="decode"}': 0.84 * busy, 'limit_share{phase="prefill"}': 0.71 * busy}.items())
+
+    def at_rest(self, patience=30):
+        """Nobody is answered any more: who left was noticed."""
+        end = time.time() + patience
+        while self.running:
+            assert time.time() < end, "an answer goes on for nobody"
+            time.sleep(0.02)
 
     def start(self):
         threading.Thread(target=self.serve_forever, daemon=True).start()

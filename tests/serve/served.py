@@ -5,18 +5,20 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 
 class Served:
-    def __init__(self, binary, model, *options, wait=True, env=None):
-        self.log = []
+    def __init__(self, binary, model, *options, env=None):
+        self.errors = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill
         self.process = subprocess.Popen(
             [binary, "serve", model, "--port", "0", "--json", "--no-measure", *options],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+            stdout=subprocess.PIPE, stderr=self.errors, text=True, env=env)
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the server did not start: {self.process.stderr.read()}")
+            self.stop()
+            raise RuntimeError(f"the server did not start: {self.said}")
         self.about = json.loads(line)
         self.port = self.about["port"]
 
@@ -24,7 +26,15 @@ class Served:
         """Its exit code; what it said on standard error is in `said` then."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        _, self.said = self.process.communicate(timeout=timeout)
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.errors.seek(0)
+        self.said = self.errors.read()
+        self.errors.close()
         return self.process.returncode
 
     def connect(self, timeout=60):
@@ -32,7 +42,7 @@ class Served:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return s
 
-    def ask(self, method, path, body=None, headers=None, timeout=120):
+    def ask(self, method, path, body=None, headers=None, timeout=60):
         """Status, headers, body."""
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         sent = dict(headers or {})

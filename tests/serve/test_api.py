@@ -75,7 +75,7 @@ class Tiny(Shared):
         self.assertEqual(json.loads(raw)["error"]["code"], "method_not_allowed")
         self.assertEqual(self.s.ask("HEAD", "/health")[::2], (200, b""))
         self.assertEqual(self.s.ask("GET", "/")[0], 200)
-        for path in ["/page.html/", "/../etc/passwd", "/v1", "/%00", "/" + "a" * 300]:
+        for path in ["/page.html/", "/../etc/passwd", "/v1", "/" + "a" * 300]:
             self.assertEqual(self.s.ask("GET", path)[0], 404, path)
 
     def test_openapi(self):
@@ -359,7 +359,8 @@ class Tiny(Shared):
                     s.sendall(raw)
                     s.shutdown(socket.SHUT_WR)
                     got = s.recv(65536)
-                except (ConnectionResetError, BrokenPipeError):
+                except (ConnectionError, OSError) as err:
+                    self.assertNotIsInstance(err, TimeoutError)
                     got = b""
                 self.assertFalse(got.startswith(b"HTTP/1.1 200"), (raw[:60], got[:80]))
 
@@ -408,6 +409,24 @@ class Tiny(Shared):
             if stream:
                 self.assertIn(b"data: [DONE]", got)
             self.assertIn(b'"finish_reason":"length"', got)
+
+    def test_many_half_closed(self):
+        """Many at once, that wait in the queue: each gets its answer."""
+        got = []
+
+        def one():
+            with self.s.connect() as s:
+                s.sendall(request_bytes("/v1/completions", self.long(max_tokens=20),
+                                        "Connection: close"))
+                s.shutdown(socket.SHUT_WR)
+                got.append(read_until(s, b"no such bytes"))
+        threads = [threading.Thread(target=one) for _ in range(40)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual([x[:12] for x in got], [b"HTTP/1.1 200"] * 40)
+        self.assertTrue(all(b'"text":"' + b"a" * 20 in x for x in got))
 
     def test_waiting_client_leaves(self):
         """One that waits in the queue goes; those that run give what they give alone."""
@@ -722,7 +741,7 @@ class Client(Shared):
                 logit_bias=FORCE_A, stream_options={"include_usage": True}) as stream:
             for _ in stream:
                 pass
-            got = stream.get_final_completion()
+            got = stream.current_completion_snapshot
         self.assertEqual(got.choices[0].message.content, "aaaa")
         self.assertEqual(got.usage.completion_tokens, 4)
 

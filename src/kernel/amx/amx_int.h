@@ -31,6 +31,8 @@ void ig__gemm_kernels_amx(ig__kernels *table);
 void ig__gemm_x2_kernels_amx(ig__kernels *table);
 /* The products with bf16 activations: not the bits of avx512's. */
 void ig__gemm_bf16_kernels_amx(ig__kernels *table);
+/* Dense products of bf16. */
+void ig__matmul_kernels_amx(ig__kernels *table);
 double ig__peak_int8_amx(int64_t n_rounds);
 double ig__peak_bf16_amx(int64_t n_rounds);
 /* Loads the shapes for int8. */

@@ -12,6 +12,7 @@ void ig__kernels_amx(ig__kernels *table, const ig__cpu *cpu)
     table->peak_int8 = ig__peak_int8_amx;
     if (cpu->amx_bf16 && cpu->avx512_bf16) { /* rounding F16 weights needs the latter */
         ig__gemm_bf16_kernels_amx(table);
+        ig__matmul_kernels_amx(table);
         table->peak_bf16 = ig__peak_bf16_amx;
     }
 }

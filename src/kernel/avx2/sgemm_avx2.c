@@ -3,7 +3,7 @@
  * 12 sums, two vectors of B and a value of A fill the 16 registers. 16-bit values are
  * widened while packing, in plain C.
  */
-#include "kernel/matmul_int.h"
+#include "kernel/avx2/matmul_avx2.h"
 
 #include <immintrin.h>
 
@@ -22,6 +22,8 @@ IG_MM_INLINE __m256i mask_of(int64_t n)
 #define LANES                 8
 #define MR                    6
 #define SOURCE_AHEAD          16
+#define STEPS(k)              (k)
+#define READS_SOURCE          1
 #define V_ZERO()              _mm256_setzero_ps()
 #define V_SET1(x)             _mm256_set1_ps(x)
 #define V_LOAD(p)             _mm256_loadu_ps(p)
@@ -29,6 +31,7 @@ IG_MM_INLINE __m256i mask_of(int64_t n)
 #define V_STORE(p, x)         _mm256_storeu_ps(p, x)
 #define V_STORE_MASK(p, m, x) _mm256_maskstore_ps(p, m, x)
 #define V_FMA(x, y, z)        _mm256_fmadd_ps(x, y, z)
+#define V_PRODUCT(x, y, z)    V_FMA(x, y, z)
 #define V_MUL(x, y)           _mm256_mul_ps(x, y)
 #define V_ADD(x, y)           _mm256_add_ps(x, y)
 #define V_MASK(n)             mask_of(n)
@@ -89,4 +92,5 @@ static const ig__mm_kernel f32 = {
 void ig__matmul_kernels_avx2(ig__kernels *table)
 {
     table->matmul[IG__MM_F32] = &f32;
+    table->matmul[IG__MM_F64] = &ig__dgemm_avx2;
 }

@@ -49,6 +49,20 @@ IG_MM_INLINE __mmask16 ig__mm_mask16(int64_t n)
 ig__mm_pack ig__mm_pack_a_f32_avx512, ig__mm_pack_a_bf16_avx512, ig__mm_pack_a_f16_avx512,
     ig__mm_pack_b_f32_avx512, ig__mm_pack_b_bf16_avx512, ig__mm_pack_b_f16_avx512;
 
-extern const ig__mm_kernel ig__sgemm_avx512;
+/* f32 to 16 bits. */
+ig__mm_narrow ig__mm_narrow_bf16_avx512, ig__mm_narrow_f16_avx512;
+
+/* bf16 to slices and panels of pairs, [k/2][h][2] and [k/2][NR][2]; the second of a pair that is
+ * not there is 0. Panels are filled up with zeros to a multiple of 32 k. */
+ig__mm_pack ig__mm_pack_a_pairs_avx512, ig__mm_pack_b_pairs_avx512;
+
+/* 16 pairs: (i, k) and (i, k + 1) of 16 i. */
+IG_MM_INLINE __m512 ig__mm_join_pairs_avx512(__m256i k0, __m256i k1)
+{
+    const __m512i lo = _mm512_cvtepu16_epi32(k0), hi = _mm512_cvtepu16_epi32(k1);
+    return _mm512_castsi512_ps(_mm512_or_si512(lo, _mm512_slli_epi32(hi, 16)));
+}
+
+extern const ig__mm_kernel ig__sgemm_avx512, ig__dgemm_avx512, ig__bgemm_avx512;
 
 #endif

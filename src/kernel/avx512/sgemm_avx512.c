@@ -12,6 +12,8 @@
 #define LANES                 16
 #define MR                    IG_MM_ROWS_AVX512
 #define SOURCE_AHEAD          16
+#define STEPS(k)              (k)
+#define READS_SOURCE          1
 #define V_ZERO()              _mm512_setzero_ps()
 #define V_SET1(x)             _mm512_set1_ps(x)
 #define V_LOAD(p)             _mm512_loadu_ps(p)
@@ -19,6 +21,7 @@
 #define V_STORE(p, x)         _mm512_storeu_ps(p, x)
 #define V_STORE_MASK(p, m, x) _mm512_mask_storeu_ps(p, m, x)
 #define V_FMA(x, y, z)        _mm512_fmadd_ps(x, y, z)
+#define V_PRODUCT(x, y, z)    V_FMA(x, y, z)
 #define V_MUL(x, y)           _mm512_mul_ps(x, y)
 #define V_ADD(x, y)           _mm512_add_ps(x, y)
 #define V_MASK(n)             ig__mm_mask16(n)
@@ -42,10 +45,14 @@ const ig__mm_kernel ig__sgemm_avx512 = {
                [IG__MM_BF16] = ig__mm_pack_b_bf16_avx512,
                [IG__MM_F16] = ig__mm_pack_b_f16_avx512},
     .panel = panel,
+    .narrow = {[IG__MM_BF16] = ig__mm_narrow_bf16_avx512,
+               [IG__MM_F16] = ig__mm_narrow_f16_avx512},
 };
 
 void ig__matmul_kernels_avx512(ig__kernels *table, const ig__cpu *cpu)
 {
-    (void)cpu;
     table->matmul[IG__MM_F32] = &ig__sgemm_avx512;
+    table->matmul[IG__MM_F64] = &ig__dgemm_avx512;
+    if (cpu->avx512_bf16)
+        table->matmul[IG__MM_BF16] = &ig__bgemm_avx512;
 }

@@ -90,26 +90,13 @@ static const ig__mm_kernel f32 = {
 static void pack_a_f64(void *to, const void *from, int64_t row, int64_t step, int64_t m,
                        int64_t k)
 {
-    const double *x = from;
-    double *y = to;
-    const int64_t n_slices = ig__mm_slices(m, MR);
-    for (int64_t s = 0; s < n_slices; s++) {
-        const int64_t begin = ig__mm_slice_begin(m, n_slices, s);
-        const int64_t end = ig__mm_slice_begin(m, n_slices, s + 1);
-        for (int64_t j = 0; j < k; j++)
-            for (int64_t i = begin; i < end; i++)
-                *y++ = x[i * row + j * step];
-    }
+    ig__mm_pack_a_f64(to, from, row, step, m, k, MR);
 }
 
 static void pack_b_f64(void *to, const void *from, int64_t row, int64_t step, int64_t n,
                        int64_t k)
 {
-    const double *x = from;
-    double *y = to;
-    for (int64_t j = 0; j < k; j++)
-        for (int64_t i = 0; i < NR; i++)
-            *y++ = i < n ? x[i * row + j * step] : 0.0;
+    ig__mm_pack_b_f64(to, from, row, step, n, k, NR);
 }
 
 static void slice_f64(const ig__mm_panel *p, const double *a, int64_t first, int64_t h)
@@ -124,6 +111,10 @@ static void slice_f64(const ig__mm_panel *p, const double *a, int64_t first, int
             sum *= p->alpha;
             if (p->beta != 0.0)
                 sum += p->beta * ((const double *)p->c0)[at];
+            if (p->bias_n)
+                sum += ((const double *)p->bias_n)[j];
+            if (p->bias_m)
+                sum += ((const double *)p->bias_m)[first + i];
             ((double *)p->c)[at] = sum;
         }
 }

@@ -116,7 +116,7 @@ static int64_t whole(ig__number to, double v)
     return (int64_t)v;
 }
 
-static void convert(ig__number to, ig__number from, void *y, const void *x, int64_t n)
+void ig__convert_ref(ig__number to, ig__number from, void *y, const void *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         if (!is_float(from)) {
@@ -186,7 +186,7 @@ static void dropout(float *y, const float *x, uint64_t seed, uint64_t stream,
 
 void ig__train_number_ref(ig__train_kernels *table)
 {
-    table->convert = convert;
+    table->convert = ig__convert_ref;
     table->random_bits = random_bits;
     table->random_uniform = random_uniform;
     table->random_normal = random_normal;

@@ -75,9 +75,10 @@ class Gauges {
         }
     }
 
-    /* Tokens a second between this sample and the one before. */
-    rate(samples, name, now) {
-        const total = metric(samples, name);
+    /* Tokens a second between this sample and the one before. The rows of the steps rise while an
+     * answer is made; the tokens of answers may be counted at their end. */
+    rate(samples, name, phase, now) {
+        const total = metric(samples, "phase_rows_total", { phase }) ?? metric(samples, name);
         const before = this.last?.totals[name];
         const seconds = this.last ? (now - this.last.at) / 1000 : 0;
         const rate = total === null || before === undefined || seconds <= 0 || total < before
@@ -87,8 +88,8 @@ class Gauges {
 
     show(samples) {
         const now = performance.now();
-        const made = this.rate(samples, "generation_tokens_total", now);
-        const read = this.rate(samples, "prompt_tokens_total", now);
+        const made = this.rate(samples, "generation_tokens_total", "decode", now);
+        const read = this.rate(samples, "prompt_tokens_total", "prompt", now);
         this.last = { at: now, totals: { generation_tokens_total: made.total, prompt_tokens_total: read.total } };
         this.rates.push(made.rate);
         this.rates = this.rates.slice(-HISTORY);

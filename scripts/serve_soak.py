@@ -1,0 +1,128 @@
+"""Load on a server for a while: many connections with random lengths, some of which leave in
+the middle, shut their sending side, or read slowly. In the end everything has to be free, the
+server alive, and answers the same as alone.
+
+    serve_soak.py BINARY MODEL [--connections 200] [--seconds 30] [--seed 1]
+
+Prints one JSON line; exits 1 when something does not hold.
+"""
+import argparse
+import json
+import os
+import random
+import socket
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/serve"))
+from served import Served, request_bytes  # noqa: E402
+
+
+def arguments():
+    p = argparse.ArgumentParser()
+    p.add_argument("binary")
+    p.add_argument("model")
+    p.add_argument("--connections", type=int, default=200)
+    p.add_argument("--seconds", type=float, default=30)
+    p.add_argument("--seed", type=int, default=1)
+    return p.parse_args()
+
+
+def read_all(s, slowly, rng):
+    got = bytearray()
+    while piece := s.recv(64 if slowly else 65536):
+        got += piece
+        if slowly:
+            time.sleep(rng.random() * 0.01)
+    return bytes(got)
+
+
+class Load:
+    def __init__(self, server):
+        self.server = server
+        self.lock = threading.Lock()
+        self.counts = {}
+        self.faults = []
+
+    def count(self, name):
+        with self.lock:
+            self.counts[name] = self.counts.get(name, 0) + 1
+
+    def fault(self, text):
+        with self.lock:
+            self.faults.append(text)
+
+    def once(self, rng):
+        """One request of a random kind."""
+        stream = rng.random() < 0.5
+        kind = rng.choice(["whole", "whole", "leave", "half", "slow", "wrong"])
+        body = {"prompt": "abc " * rng.randint(1, 60), "max_tokens": rng.randint(0, 40),
+                "stream": stream, "seed": 7, "temperature": 1, "n": rng.choice([1, 1, 1, 2]),
+                "ignore_eos": True}
+        if kind == "wrong":
+            body["temperature"] = "hot"
+        with self.server.connect(timeout=120) as s:
+            s.sendall(request_bytes("/v1/completions", body, "Connection: close"))
+            if kind == "leave":
+                if rng.random() < 0.5:
+                    s.settimeout(rng.random() * 0.2 + 0.001)
+                    try:
+                        s.recv(256)
+                    except TimeoutError:
+                        pass
+                self.count("left")
+                return
+            if kind == "half":
+                s.shutdown(socket.SHUT_WR)
+            got = read_all(s, kind == "slow", rng)
+        status = got[9:12]
+        self.count(status.decode())
+        if kind == "wrong" and status != b"400":
+            self.fault(f"a wrong request got {got[:100]!r}")
+        elif status == b"200" and stream and b"data: [DONE]" not in got:
+            self.fault(f"a stream without its end: {got[-200:]!r}")
+        elif status == b"200" and not stream and b'"usage"' not in got:
+            self.fault(f"an answer that is not whole: {got[-200:]!r}")
+        elif status not in (b"200", b"400", b"429"):
+            self.fault(f"{kind}, stream {stream}: {got[:200]!r}")
+
+    def run(self, seed, end):
+        rng = random.Random(seed)
+        while time.monotonic() < end:
+            try:
+                self.once(rng)
+            except OSError as err:
+                self.fault(f"{type(err).__name__}: {err}")
+
+
+def main():
+    o = arguments()
+    server = Served(o.binary, o.model, "--ctx", "512", "--max-running", "8", "--quiet",
+                    "--kv-memory", "1")
+    body = {"prompt": "abc", "max_tokens": 20, "temperature": 1, "seed": 7, "ignore_eos": True}
+    alone = server.json("/v1/completions", body)["choices"][0]["text"]
+    load = Load(server)
+    end = time.monotonic() + o.seconds
+    threads = [threading.Thread(target=load.run, args=(o.seed * 1000 + i, end))
+               for i in range(o.connections)]
+    for t in threads:
+        t.start()
+    time.sleep(o.seconds / 2)
+    half = server.resident()
+    for t in threads:
+        t.join()
+    took = server.wait_idle(60)
+    if server.json("/v1/completions", body)["choices"][0]["text"] != alone:
+        load.fault("the same request gives another answer now")
+    grown = server.resident() - half
+    code = server.stop(timeout=120)
+    if code != 0:
+        load.fault(f"exit code {code}: {server.said[-2000:]}")
+    print(json.dumps({"counts": load.counts, "idle_after_s": round(took, 3),
+                      "grown_bytes": grown, "faults": load.faults[:5],
+                      "n_faults": len(load.faults)}))
+    sys.exit(1 if load.faults else 0)
+
+
+main()

@@ -1,0 +1,11 @@
+/* Conversions and random fills, for AVX2. */
+#include "kernel/train_int.h"
+
+#include "kernel/avx2/train_vec_avx2.inc"
+#include "kernel/train_func.inc"
+#include "kernel/train_number_body.inc"
+
+void ig__train_number_avx2(ig__train_kernels *table)
+{
+    set_number_kernels(table);
+}

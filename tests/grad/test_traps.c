@@ -1,0 +1,325 @@
+/* Small cases that went wrong elsewhere: products with zeros, writes in place of what backward needs,
+ * masked rows, ignored targets, long sums. Each on one thread and on two. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "ingot/ingot.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ig_context *ctx; /* of the test that runs */
+
+static ig_tensor *vector(int64_t n, const float *x)
+{
+    return ig_tensor_require_grad(ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(n), x), true);
+}
+
+static void well(void)
+{
+    if (ig_context_status(ctx) != IG_OK)
+        fail_msg("%s", ig_context_message(ctx));
+}
+
+/* Values of x against what they should be; bound 0: exactly. */
+static void check(const char *what, ig_tensor *x, const double *wanted, int64_t n,
+                  double bound)
+{
+    float have[64];
+    ig_error error;
+    well();
+    if (!x || ig_tensor_count(x) != n)
+        fail_msg("%s: %d elements, not %d", what, (int)ig_tensor_count(x), (int)n);
+    if (ig_tensor_read(ig_cast(x, IG_DTYPE_F32), have, (size_t)n * 4, &error) != IG_OK)
+        fail_msg("%s: %s", what, error.message);
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs((double)have[i] - wanted[i]) <= bound * (1 + fabs(wanted[i]))))
+            fail_msg("%s: element %d is %.9g, not %.9g", what, (int)i, (double)have[i],
+                     wanted[i]);
+}
+
+#define CHECK(what, x, bound, ...)                                                         \
+    check(what, x, (const double[]){__VA_ARGS__},                                          \
+          (int64_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), bound)
+
+/* The failure on the context says all these words; it is cleared. */
+static void fails_with(const char *first, const char *second, const char *third)
+{
+    const char *message = ig_context_message(ctx);
+    if (!strstr(message, first) || !strstr(message, second) || !strstr(message, third))
+        fail_msg("the message is: '%s'", message);
+    ig_context_clear(ctx);
+}
+
+static ig_tensor *total(ig_tensor *x)
+{
+    return ig_sum(x, 0, NULL, false);
+}
+
+/* ---- products with zeros ---------------------------------------------------------------------- */
+
+static void test_products_with_zeros(void **state)
+{
+    (void)state;
+    ig_tensor *x = vector(4, (const float[]){2, 0, 3, 4});
+    ig_tensor *y = ig_cumprod(x, 0);
+    CHECK("cumprod", y, 0, 2, 0, 0, 0);
+    ig_backward(total(y));
+    CHECK("its gradient", ig_tensor_grad(x), 0, 1, 32, 0, 0);
+    x = vector(4, (const float[]){2, 0, 3, 4});
+    ig_backward(ig_prod(x, 0, NULL, false));
+    CHECK("prod, one zero", ig_tensor_grad(x), 0, 0, 24, 0, 0);
+    x = vector(4, (const float[]){2, 0, 0, 4});
+    ig_backward(ig_prod(x, 0, NULL, false));
+    CHECK("prod, two zeros", ig_tensor_grad(x), 0, 0, 0, 0, 0);
+    x = vector(3, (const float[]){0, 2, 3});
+    ig_backward(total(ig_cumprod(x, 0)));
+    CHECK("cumprod, zero first", ig_tensor_grad(x), 0, 9, 0, 0);
+    x = vector(3, (const float[]){2, 3, 0});
+    ig_backward(total(ig_cumprod(x, 0)));
+    CHECK("cumprod, zero last", ig_tensor_grad(x), 0, 4, 2, 6);
+    /* along an axis, per row */
+    x = ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(2, 2), (const float[]){0, 5, 3, 7});
+    ig_tensor_require_grad(x, true);
+    const int dim = 0;
+    ig_backward(total(ig_prod(x, 1, &dim, false)));
+    CHECK("prod of columns", ig_tensor_grad(x), 0, 3, 7, 0, 5);
+}
+
+/* ---- writes in place --------------------------------------------------------------------------- */
+
+static void test_result_overwritten(void **state)
+{
+    (void)state;
+    ig_tensor *x = vector(3, (const float[]){1, 2, 3});
+    ig_tensor *b = ig_sigmoid(x);
+    ig_fill(ig_select(b, 0, 1), 2);
+    assert_int_not_equal(ig_backward(total(b)), IG_OK);
+    fails_with("sigmoid", "version 0", "version 1");
+    assert_null(ig_tensor_grad(x));
+}
+
+static void test_result_not_needed(void **state)
+{
+    (void)state;
+    ig_tensor *x = vector(3, (const float[]){1, 2, 3});
+    ig_tensor *one = ig_tensor_scalar(ctx, IG_DTYPE_F32, 1);
+    ig_tensor *b = ig_div(one, ig_add(ig_exp(ig_neg(x)), one));
+    ig_fill(ig_select(b, 0, 1), 2);
+    ig_backward(total(b));
+    CHECK("1 / (exp(-x) + 1), one overwritten", ig_tensor_grad(x), 1e-6, 0.1966119, 0,
+          0.0451767);
+}
+
+static void test_slice_overwritten(void **state)
+{
+    (void)state;
+    float w[12];
+    for (int i = 0; i < 12; i++)
+        w[i] = (float)i;
+    ig_tensor *x = ig_ones(ctx, IG_DTYPE_F32, IG_SHAPE(2, 3));
+    ig_tensor *wt = ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(3, 4), w);
+    ig_tensor_require_grad(wt, true);
+    ig_tensor *y = ig_matmul(x, wt);
+    ig_fill(ig_slice(y, 1, 0, 3, 1), 0);
+    ig_tensor *loss = total(y);
+    CHECK("loss", loss, 0, 42);
+    ig_backward(loss);
+    CHECK("dW", ig_tensor_grad(wt), 0, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 2);
+}
+
+static void test_view_of_view_scaled(void **state)
+{
+    (void)state;
+    float v[9];
+    for (int i = 0; i < 9; i++)
+        v[i] = (float)i;
+    ig_tensor *r = ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(3, 3), v);
+    ig_tensor_require_grad(r, true);
+    ig_tensor *c = ig_copy(r);
+    ig_tensor *view = ig_slice(ig_select(c, 0, 0), 0, 0, 2, 1);
+    ig_scale_into(view, 2);
+    ig_backward(total(c));
+    CHECK("gradient", ig_tensor_grad(r), 0, 2, 2, 1, 1, 1, 1, 1, 1, 1);
+    /* a view that was made before the write sees it */
+    ig_tensor_clear_grad(r);
+    c = ig_copy(r);
+    ig_tensor *before = ig_transpose(c, 0, 1);
+    ig_scale_into(ig_select(c, 0, 1), 3);
+    ig_backward(total(before));
+    CHECK("through another view", ig_tensor_grad(r), 0, 1, 1, 1, 3, 3, 3, 1, 1, 1);
+    CHECK("its values", ig_select(before, 1, 1), 0, 9, 12, 15);
+    /* and writing through the view made before still reaches the base */
+    ig_scale_into(before, 2);
+    CHECK("the base", ig_select(c, 0, 1), 0, 18, 24, 30);
+}
+
+static void test_operand_changed(void **state)
+{
+    (void)state;
+    ig_tensor *x = vector(3, (const float[]){1, 2, 3}),
+              *w = vector(3, (const float[]){4, 5, 6});
+    ig_tensor *y = ig_mul(x, w);
+    const bool was = ig_grad_enable(ctx, false);
+    assert_non_null(ig_add_into(x, ig_tensor_scalar(ctx, IG_DTYPE_F32, 1)));
+    ig_grad_enable(ctx, was);
+    assert_int_not_equal(ig_backward(total(y)), IG_OK);
+    fails_with("mul", "version 0", "version 1");
+    /* and a leaf is not written where calls are recorded */
+    assert_null(ig_scale_into(x, 2));
+    fails_with("leaf", "gradient", "scale");
+    assert_null(ig_fill(ig_select(x, 0, 0), 2));
+    fails_with("leaf", "gradient", "fill");
+    assert_null(ig_fill(ig_expand(ig_tensor_scalar(ctx, IG_DTYPE_F32, 1), IG_SHAPE(3)), 2));
+    fails_with("fill", "expanded", "");
+}
+
+static void test_overlapping_copy(void **state)
+{
+    (void)state;
+    ig_tensor *x =
+        ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(5), (const float[]){1, 2, 3, 4, 5});
+    ig_assign(ig_slice(x, 0, 1, IG_END, 1), ig_slice(x, 0, 0, 4, 1));
+    CHECK("moved up", x, 0, 1, 1, 2, 3, 4);
+    ig_assign(x, ig_flip(x, 0));
+    CHECK("turned round", x, 0, 4, 3, 2, 1, 1);
+}
+
+/* ---- masked and extreme rows --------------------------------------------------------------------- */
+
+static void test_extreme_rows(void **state)
+{
+    (void)state;
+    const float inf = INFINITY;
+    CHECK("softmax", ig_softmax(vector(3, (const float[]){1e30f, 0, -1e30f}), 0), 0, 1, 0,
+          0);
+    CHECK("log_softmax", ig_log_softmax(vector(2, (const float[]){1e4f, 0}), 0), 0, 0,
+          -1e4);
+    ig_tensor *x = vector(2, (const float[]){-inf, -inf});
+    ig_tensor *y = ig_softmax(x, 0);
+    CHECK("nothing seen", y, 0, 0, 0);
+    ig_backward(total(y));
+    CHECK("its gradient", ig_tensor_grad(x), 0, 0, 0);
+}
+
+static void test_branch_not_taken(void **state)
+{
+    (void)state;
+    ig_tensor *x = vector(3, (const float[]){-1, 0, 4});
+    ig_tensor *zero = ig_tensor_scalar(ctx, IG_DTYPE_F32, 0);
+    ig_tensor *one = ig_tensor_scalar(ctx, IG_DTYPE_F32, 1);
+    /* where takes the gradient of the branch that was taken alone */
+    ig_tensor *good = ig_less(zero, x);
+    ig_backward(total(ig_where(good, ig_log(ig_where(good, x, one)), zero)));
+    CHECK("where", ig_tensor_grad(x), 1e-6, 0, 0, 0.25);
+    ig_tensor *z =
+        ig_tensor_require_grad(ig_zeros(ctx, IG_DTYPE_F32, IG_SHAPE(2, 3)), true);
+    ig_backward(ig_norm(z, 0, NULL, false));
+    CHECK("norm at zero", ig_tensor_grad(z), 0, 0, 0, 0, 0, 0, 0);
+    ig_tensor *a = vector(2, (const float[]){0, 2}), *b = vector(2, (const float[]){0, 3});
+    ig_backward(total(ig_pow(a, b)));
+    CHECK("0^0, 2^3", ig_tensor_grad(a), 1e-6, 0, 12);
+    CHECK("by the exponent", ig_tensor_grad(b), 1e-6, 0, 8 * 0.69314718);
+    ig_tensor *m = vector(3, (const float[]){1, 1, 0});
+    ig_backward(ig_max(m, 0, NULL, false));
+    CHECK("ties share", ig_tensor_grad(m), 0, 0.5, 0.5, 0);
+}
+
+/* ---- cross entropy -------------------------------------------------------------------------------- */
+
+static void test_cross_entropy(void **state)
+{
+    (void)state;
+    const ig_cross_entropy_opts ignore = {.ignore = -100, .use_ignore = true};
+    ig_tensor *x = ig_tensor_require_grad(ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(2, 3),
+                                                         (const float[]){1, 2, 3, 1, 1, 1}),
+                                          true);
+    ig_tensor *t =
+        ig_tensor_from(ctx, IG_DTYPE_I64, IG_SHAPE(2), (const int64_t[]){2, -100});
+    ig_tensor *loss = ig_cross_entropy(x, t, &ignore);
+    CHECK("one ignored", loss, 1e-6, 0.40760595);
+    ig_backward(loss);
+    CHECK("gradient", ig_tensor_grad(x), 1e-6, 0.0900306, 0.2447285, -0.3347590, 0, 0, 0);
+    ig_tensor *y = ig_tensor_require_grad(
+        ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(1, 3), (const float[]){1, 2, 3}), true);
+    ig_tensor *none =
+        ig_tensor_from(ctx, IG_DTYPE_I64, IG_SHAPE(1), (const int64_t[]){-100});
+    loss = ig_cross_entropy(y, none, &ignore);
+    CHECK("none counted", loss, 0, 0);
+    ig_backward(loss);
+    CHECK("gradient of none", ig_tensor_grad(y), 0, 0, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        const int64_t bad[2] = {0, i ? -4 : 3};
+        t = ig_tensor_from(ctx, IG_DTYPE_I64, IG_SHAPE(2), bad);
+        assert_null(ig_cross_entropy(x, t, &ignore));
+        fails_with("cross_entropy", "position 1", i ? "-4" : "target 3");
+    }
+    ig_tensor *far =
+        ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(1, 3), (const float[]){1000, 0, -1000});
+    t = ig_tensor_from(ctx, IG_DTYPE_I64, IG_SHAPE(1), (const int64_t[]){1});
+    CHECK("far apart", ig_cross_entropy(far, t, NULL), 0, 1000);
+}
+
+/* ---- long sums ------------------------------------------------------------------------------------- */
+
+static void test_long_sums(void **state)
+{
+    (void)state;
+    const int dim = 0;
+    ig_tensor *ones = ig_ones(ctx, IG_DTYPE_F32, IG_SHAPE(20000000));
+    CHECK("20 million ones", total(ones), 0, 20000000);
+    ig_tensor *two = ig_reshape(ig_expand(ig_unsqueeze(ones, 1), IG_SHAPE(20000000, 2)),
+                                IG_SHAPE(20000000, 2));
+    CHECK("means of two columns", ig_mean(two, 1, &dim, false), 0, 1, 1);
+    ig_tensor *half = ig_ones(ctx, IG_DTYPE_F16, IG_SHAPE(70000));
+    CHECK("mean in f16", ig_mean(half, 0, NULL, false), 0, 1);
+    CHECK("sum in f32", total(ig_cast(half, IG_DTYPE_F32)), 0, 70000);
+    assert_true(isinf(ig_tensor_item(total(half))));
+    CHECK("sum in bf16", total(ig_ones(ctx, IG_DTYPE_BF16, IG_SHAPE(32768))), 0, 32768);
+    ig_tensor *x = vector(4, (const float[]){1e7f, 1e7f + 1, 1e7f + 2, 1e7f + 3});
+    CHECK("variance far from zero", ig_var(x, 0, NULL, false, 0), 0, 1.25);
+    assert_true(
+        isnan(ig_tensor_item(ig_var(vector(1, (const float[]){3}), 0, NULL, false, 1))));
+    well();
+}
+
+/* ---- running --------------------------------------------------------------------------------------- */
+
+static int begin(void **state)
+{
+    const int n_threads = *state ? 2 : 1;
+    return ig_context_create(&ctx,
+                             &(ig_context_opts){.n_threads = n_threads, .poison = true},
+                             NULL) != IG_OK;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    ig_context_destroy(ctx);
+    return 0;
+}
+
+int main(void)
+{
+    static int two;
+#define ON(test, threads)                                                                  \
+    {                                                                                      \
+#        test, test, begin, end, threads                                                   \
+    }
+#define BOTH(test) ON(test, NULL), ON(test, &two)
+    const struct CMUnitTest tests[] = {
+        BOTH(test_products_with_zeros), BOTH(test_result_overwritten),
+        BOTH(test_result_not_needed),   BOTH(test_slice_overwritten),
+        BOTH(test_view_of_view_scaled), BOTH(test_operand_changed),
+        BOTH(test_overlapping_copy),    BOTH(test_extreme_rows),
+        BOTH(test_branch_not_taken),    BOTH(test_cross_entropy),
+        BOTH(test_long_sums),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
