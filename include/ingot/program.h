@@ -20,6 +20,9 @@
  * the program keeps the bytes. All other memory is planned in one block. Tensors made from bytes of the
  * host during the capture are constants.
  *
+ * What is recorded is what was called: a backward that finds a leaf without a gradient makes it, and so
+ * does each run; to add up gradients over runs, record when there is one.
+ *
  * NUMBERS that change from step to step must lie in tensors: what was an argument of a call (the
  * factor of ig_scale) stays as it was. An optimiser keeps its own so. Random calls go on with the
  * context's stream: a run draws what the same calls would draw.
