@@ -92,8 +92,8 @@ static ig_tensor *operate(const machine *m, uint64_t *s, ig_tensor *const *pool)
     case 14:
         return ig_cast(ig_cast(ig_tanh(a), IG_DTYPE_F64), m->dtype);
     default:
-        return ig_contiguous(ig_expand(ig_mean(a, 1, &dim, true), 2,
-                                       (const int64_t[]){m->rows, m->columns}));
+        return ig_expand(ig_mean(a, 1, &dim, true), 2,
+                         (const int64_t[]){m->rows, m->columns});
     }
 }
 
