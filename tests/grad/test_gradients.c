@@ -65,6 +65,7 @@ BINARY(pow)
 BINARY(maximum)
 BINARY(minimum)
 BINARY(matmul)
+BINARY(swiglu)
 
 static ig_tensor *f_where(ig_tensor *const *x)
 {
@@ -409,6 +410,7 @@ static const entry entries[] = {
      .dims = {{4}, {4, 3}},
      .low = -1,
      .high = 1},
+    TWO(swiglu, -3, 3, {3, 5}, {5}),
     TWO(rms_norm, -2, 2, {3, 2, 5}, {5}),
     {.name = "layer_norm",
      .f = f_layer_norm,
