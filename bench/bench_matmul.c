@@ -19,11 +19,13 @@
 #include "kernel/matmul.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_ROUNDS = 1000, WARM_UP = 3, PEAK_ROUNDS = 100000 };
+static const int64_t WARM_UP_NS = 20000000;
 
 typedef struct bench {
     ig_allocator alloc;
@@ -44,6 +46,21 @@ typedef struct run {
     int64_t n_rounds;
     double ops[IG_SHARE_MAX_THREADS];
 } run;
+
+/* Each member on a core of its own: a team that wakes on one core stays there for a while. */
+static void pin_job(void *arg, int i_thread, int n_threads)
+{
+    (void)n_threads;
+    const cpu_set_t *allowed = arg;
+    int left = i_thread;
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, allowed) && left-- == 0) {
+            cpu_set_t one;
+            CPU_ZERO(&one);
+            CPU_SET(i, &one);
+            sched_setaffinity(0, sizeof one, &one);
+        }
+}
 
 static void product_job(void *arg, int i_thread, int n_threads)
 {
@@ -124,13 +141,14 @@ static int time_rounds(const bench *b, run *r, double ns[MAX_ROUNDS],
     int n = 0;
     const double ops = 2.0 * (double)r->plan->problem.m * (double)r->plan->problem.n *
                        (double)r->plan->problem.k;
-    const int64_t until = ig__now_ns() + (int64_t)(b->seconds * 1e9);
+    const int64_t start = ig__now_ns() + WARM_UP_NS;
+    const int64_t until = start + (int64_t)(b->seconds * 1e9);
     for (int i = 0; n < MAX_ROUNDS && (n < 5 || ig__now_ns() < until); i++) {
         const int64_t begin = ig__now_ns();
         ig__share_reset(&r->share, r->plan->n_pieces, b->n_threads);
         ig__team_run(b->team, product_job, r);
         const double took = (double)(ig__now_ns() - begin);
-        if (i < WARM_UP)
+        if (i < WARM_UP || begin < start)
             continue;
         ns[n] = took;
         share[n++] = r->peak ? ops * 1e9 / took / peak_once(b, r) : 0.0;
@@ -276,6 +294,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_matmul: no such instruction set or number of threads\n");
         return 1;
     }
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+        ig__team_run(b.team, pin_job, &allowed);
     int status = 0;
     if (is_serving) {
         serve(&b);

@@ -29,7 +29,7 @@ file(RELATIVE_PATH IG_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CM
 string(REGEX REPLACE "/$" "" IG_PREFIX_FROM_PC "${IG_PREFIX_FROM_PC}")
 set(IG_PC_HTTP)
 if(IG_HAS_HTTP)
-    set(IG_PC_HTTP " libmicrohttpd")
+    set(IG_PC_HTTP " -lmicrohttpd")
 endif()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/ingot.pc.in ${CMAKE_BINARY_DIR}/ingot.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/ingot.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

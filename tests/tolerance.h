@@ -5,10 +5,12 @@
  *
  * Products. A bound is relative to the sum of the magnitudes that the result is made of (sum over k of
  * |w| * |x|), which is what rounding errors grow with: a result that cancels is as good as its parts.
- *   Q8 activations    the integer sums are exact; each block of 32 adds at most two terms (value and minimum),
- *                     each rounded once, and every term carries the rounding of d * scale and of the sum
- *   Q8X2 activations  the same, and a block's integer, up to 25 bits, is rounded to f32: once, or with Q6_K's two
- *                     scales up to four times
+ *   Q8X2 activations  the integer sums are exact; each block of 32 adds at most two terms (value and minimum),
+ *                     each rounded once, and every term carries the rounding of d * scale and of the sum; a
+ *                     block's integer, up to 25 bits, is rounded to f32: once, or with Q6_K's two scales up to
+ *                     four times
+ *   Q16 activations   the same without d * scale, but the integer is of unsigned weights: what the minimum (or the
+ *                     type's offset) takes away again is rounded too, up to four times a block
  *   F32 activations   one rounding for each of K additions, in the worst order
  *   BF16 activations  products of two bf16 are exact in f32; F16 weights may be rounded to bf16 before
  *
@@ -37,7 +39,7 @@
 #define IG_TOL_U 0x1p-24
 #define TOL_EPS  IG_TOL_U
 
-#define IG_TOL_GEMM_Q8(k)       ((2.0 * (double)(k) / 32.0 + 4.0) * IG_TOL_U)
+#define IG_TOL_GEMM_Q16(k)      ((4.0 * (double)(k) / 32.0 + 8.0) * IG_TOL_U)
 #define IG_TOL_GEMM_Q8X2(k)     ((2.0 * (double)(k) / 32.0 + 8.0) * IG_TOL_U)
 #define IG_TOL_GEMM_F32(k)      (((double)(k) + 4.0) * IG_TOL_U)
 #define IG_TOL_GEMM_BF16(k)     (((double)(k) + 4.0) * IG_TOL_U)

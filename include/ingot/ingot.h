@@ -8,6 +8,8 @@
 #include "ingot/tensor.h"
 #include "ingot/op.h"
 #include "ingot/grad.h"
+#include "ingot/optim.h"
+#include "ingot/tensor_file.h"
 #include "ingot/tokenizer.h"
 #include "ingot/template.h"
 #include "ingot/model.h"

@@ -8,8 +8,8 @@
  * stand around it, on how many there are, or on which thread runs it. So every kernel
  * computes each output element by one fixed sequence of operations: wide and narrow
  * variants of a kernel differ in what runs side by side, never in the order of one
- * element's sums. Tables of different instruction sets may differ in the last bits ("amx"
- * gives the bits of "avx512" but for products with BF16 activations).
+ * element's sums. Tables of different instruction sets may differ in the last bits, and want
+ * other activations ("amx" gives the bits of "avx512" for each format but BF16).
  *
  * Weights are packed in groups of 16 rows (the lanes of a zmm register); docs/packing.md
  * has the pictures. Activations are packed in tiles of at most 16 columns (tokens).
@@ -69,28 +69,33 @@ size_t ig__packed_group_bytes(ig_dtype dtype, int64_t k);
 /* ---- activations: k values a column, packed by tiles of up to 16 columns -------------- *
  *
  * A tile of n columns (n = 16, or what is left in the last tile), nb = K/32:
- *   Q8    q [nb][n][32] i8 | scale [nb][n] f32 | sum [nb][n] f32 = scale * (isum0 + isum1)
- *         | isum [nb][n][2] i32: sums of q over columns 0..15 and 16..31 of the block
- *   BF16  [K/2][n][2] bf16
- *   F32   [K][n] f32
+ *   Q16   q [nb][n][2][32] i8: hi and lo | sum [nb][n] f32 | halves [nb][n][2] f32: sums of
+ *         256 * hi + lo over the block's columns 0..15 and 16..31, sum of both | scale [n] f32
  *   Q8X2  q [nb][n][2][32] i8: hi and lo | scale [nb][n] f32 | sum [nb][n] f32
  *         = scale * (16 * sum of hi + sum of lo) | isum [nb][n][2][2] i32: sums of hi, then
- *         of lo, each over columns 0..15 and 16..31. The default with quantised weights:
- *         8 bits alone lose 1 % of a product, up to 0.3 in a log-probability of a small model;
- *         two terms are 12 bits, and 16 * w of a 4-bit weight is still a byte
- *         (docs/decisions/0002).
+ *         of lo, each over columns 0..15 and 16..31
+ *   BF16  [K/2][n][2] bf16
+ *   F32   [K][n] f32
  *
- * Q8: scale = max|x| / 127 over the 32, q = round to nearest even of x * (127 / max|x|).
- * Q8X2: hi = that q, and lo = what is left in units of 1/16 of that scale: round to nearest
- * even of fma(-max|x| / 127, hi, x) * 16 * (127 / max|x|), within -8 .. 8; scale =
- * max|x| / 127 / 16, so that x is about scale * (16 * hi + lo).
+ * With quantised weights 8 bits alone lose 1 % of a product, up to 0.3 in a log-probability of
+ * a small model (docs/decisions/0002). So both integer formats have two terms. Q16 is 16 bits
+ * with one scale for all of a column: nothing is left to scale block by block but the
+ * weights. Q8X2 is 12 bits with a scale each 32: 16 * w of a 4-bit weight is still a byte,
+ * so that one tile instruction of AMX gives both terms.
+ *
+ * Q16: scale = max|x| / 32512 over the K, v = round to nearest even of x * (32512 / max|x|),
+ * within -32512 .. 32512; lo = v modulo 256, within -128 .. 127, hi = (v - lo) / 256.
+ * Q8X2: hi = round to nearest even of x * (127 / max|x|), max over the 32; lo = what is left
+ * in units of 1/16 of that: round to nearest even of fma(-max|x| / 127, hi, x) * 16 *
+ * (127 / max|x|), within -8 .. 8; scale = max|x| / 127 / 16, so that x is about scale *
+ * (16 * hi + lo).
  * All is 0 where max|x| < 2^-111. (From there on scale is a normal float and the factors are
- * finite.) A NaN or infinity in x gives a NaN scale and sum, with q and isum 0: it reaches
- * the outputs and is reported, not lost. Every table packs the same bytes. Whole tiles have
- * the same size: tile i starts at i * ig__tile_bytes(format, k, 16).
+ * finite.) A NaN or infinity in x gives a NaN scale (and Q8X2 a NaN sum), with integers
+ * all 0: it reaches the outputs and is reported, not lost. Every table packs the same bytes.
+ * Whole tiles have the same size: tile i starts at i * ig__tile_bytes(format, k, 16).
  */
 typedef enum ig__acts {
-    IG_ACTS_Q8,
+    IG_ACTS_Q16,
     IG_ACTS_Q8X2,
     IG_ACTS_BF16,
     IG_ACTS_F32,
@@ -100,8 +105,8 @@ typedef enum ig__acts {
 static inline size_t ig__tile_bytes(ig__acts format, int64_t k, int64_t n)
 {
     switch (format) {
-    case IG_ACTS_Q8:
-        return (size_t)(k / IG_QBLOCK * n) * (32 + 4 + 4 + 8);
+    case IG_ACTS_Q16:
+        return (size_t)(k / IG_QBLOCK * n) * (64 + 4 + 8) + (size_t)n * 4;
     case IG_ACTS_Q8X2:
         return (size_t)(k / IG_QBLOCK * n) * (64 + 4 + 4 + 16);
     case IG_ACTS_BF16:
@@ -212,6 +217,9 @@ typedef struct ig__mm_panel {
 typedef void ig__mm_pack(void *to, const void *from, int64_t row, int64_t step, int64_t m,
                          int64_t k);
 
+/* y [n] = x, rounded to nearest even. */
+typedef void ig__mm_narrow(void *y, const float *x, int64_t n);
+
 typedef struct ig__mm_kernel {
     int64_t mr, nr;           /* most rows of a slice, columns of a panel */
     int64_t span;             /* most k of a span, a multiple of k_step */
@@ -221,6 +229,8 @@ typedef struct ig__mm_kernel {
     ig__mm_pack *pack_a[IG__MM_TYPES]; /* by the type of the source; NULL: not served */
     ig__mm_pack *pack_b[IG__MM_TYPES];
     void (*panel)(const ig__mm_panel *p);
+    ig__mm_narrow *narrow[IG__MM_TYPES]; /* sums to 16 bits; NULL: one by one */
+    bool is_deep; /* sums pass through C so fast that they should stay near */
 } ig__mm_kernel;
 
 typedef struct ig__kernels {

@@ -25,6 +25,9 @@ enum {
     PIECE_FLOPS = 1 << 20, /* less is not worth handing out */
     AHEAD_SLICES = 4,      /* B's next panel is packed between so many slices of A */
     DIRECT_PANELS = 2,     /* A is packed if more panels read it */
+    STAGE_COLUMNS = 512,   /* most columns of a piece that is staged */
+    DEEP_BYTES = 1 << 20,  /* of a block's whole rows, to go panel by panel ... */
+    DEEP_ROWS = 128,       /* ... and so many of them, or B is packed too often */
     ROOM = 64              /* bytes behind a packed block */
 };
 static const size_t HELD_BYTES = (size_t)8 << 20; /* most of A that a thread keeps packed */
@@ -88,6 +91,11 @@ static void join_rows(ig__mm_problem *p)
     }
 }
 
+static int64_t sum_bytes(const ig__mm_plan *plan)
+{
+    return plan->problem.a.type == IG__MM_F64 ? 8 : 4;
+}
+
 static void choose_pieces(ig__mm_plan *plan, int n_threads)
 {
     const ig__mm_problem *p = &plan->problem;
@@ -95,8 +103,12 @@ static void choose_pieces(ig__mm_plan *plan, int n_threads)
     const int64_t n_matrices = p->n_batch[0] * p->n_batch[1];
     const int64_t panels = ceil_div(p->n, f->nr), slices = ceil_div(p->m, f->mr);
     const double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
-    plan->n_blocks = ceil_div(p->m, BLOCK_ROWS);
-    plan->n_columns = 1;
+    const int64_t k_bytes = round_up(p->k, f->k_step) * (int64_t)f->value_bytes;
+    const int64_t deep_rows = DEEP_BYTES / (k_bytes > 0 ? k_bytes : 1);
+    plan->is_deep = f->is_deep && deep_rows >= DEEP_ROWS;
+    plan->n_blocks =
+        ceil_div(p->m, plan->is_deep ? min_i64(deep_rows, BLOCK_ROWS) : BLOCK_ROWS);
+    plan->n_columns = plan->is_staged ? ceil_div(p->n, STAGE_COLUMNS) : 1;
     if (n_threads > 1) {
         const int64_t wanted = (int64_t)n_threads * PIECES_A_THREAD;
         for (;;) {
@@ -128,8 +140,8 @@ static void size_scratch(ig__mm_plan *plan)
     plan->panel_bytes = round_64(span * (size_t)f->nr * f->value_bytes + ROOM);
     plan->stage_bytes = 0;
     if (plan->is_staged)
-        plan->stage_bytes =
-            round_64((size_t)(plan->block_rows * plan->piece_columns) * sizeof(double));
+        plan->stage_bytes = round_64((size_t)(plan->block_rows * plan->piece_columns) *
+                                     (size_t)sum_bytes(plan));
     plan->is_held = !plan->is_direct && span_bytes * (size_t)plan->n_spans <= HELD_BYTES;
     size_t a_bytes = plan->is_direct ? 0 : span_bytes;
     if (plan->is_held)
@@ -188,6 +200,7 @@ typedef struct piece {
     char *packed_b, *packed_a;
     void *stage; /* [m][n] f32 or f64 */
     int64_t row, column, m, n;
+    bool is_packed; /* packed_a need not be filled */
 } piece;
 
 /* Packed A of a span that begins at k; all spans lie one after another where they are held. */
@@ -206,11 +219,6 @@ static void pack_span(const piece *w, int64_t i_span)
     const int64_t k = i_span * plan->span;
     plan->kernel->pack_a[a->type](packed_span(w, i_span), at(w->a, a, w->row, k), a->row,
                                   a->col, w->m, min_i64(plan->span, plan->problem.k - k));
-}
-
-static int64_t sum_bytes(const ig__mm_plan *plan)
-{
-    return plan->problem.a.type == IG__MM_F64 ? 8 : 4;
 }
 
 static void *result_at(const piece *w, int64_t column)
@@ -235,7 +243,7 @@ static void set_epilogue(ig__mm_panel *x, const piece *w, int64_t i_span, int64_
     if (i_span == 0 && !plan->is_staged)
         x->c0 = at(w->c0, &p->c, w->row, column);
     x->bias_n = x->bias_m = NULL;
-    if (i_span + 1 < plan->n_spans || !w->bias || plan->is_staged)
+    if (i_span + 1 < plan->n_spans || !w->bias)
         return;
     if (plan->is_swapped)
         x->bias_m = w->bias + w->row * sum_bytes(plan);
@@ -243,7 +251,8 @@ static void set_epilogue(ig__mm_panel *x, const piece *w, int64_t i_span, int64_
         x->bias_n = w->bias + column * sum_bytes(plan);
 }
 
-static void run_span(const piece *w, int64_t i_span)
+/* Span i_span of panels [begin, end) of the piece, by their first columns. */
+static void run_span(const piece *w, int64_t i_span, int64_t begin, int64_t end)
 {
     const ig__mm_plan *plan = w->plan;
     const ig__mm_problem *p = &plan->problem;
@@ -261,17 +270,16 @@ static void run_span(const piece *w, int64_t i_span)
     } else {
         x.a = packed_span(w, i_span);
     }
-    const int64_t end = w->column + w->n;
     const bool is_ahead =
         plan->is_source && ig__mm_slices(w->m, plan->kernel->mr) >= AHEAD_SLICES;
     char *packed_next = w->packed_b + plan->panel_bytes;
     bool is_packed = false;
-    for (int64_t column = w->column; column < end; column += nr) {
+    for (int64_t column = begin; column < end; column += nr) {
         const void *b = at(w->b, &p->b, k, column);
         const bool is_last = column + nr >= end;
         x.n = min_i64(nr, end - column);
         set_epilogue(&x, w, i_span, column);
-        x.b_next = is_last || !plan->is_fetched ? NULL : at(b, &p->b, 0, nr);
+        x.b_next = plan->is_fetched && !is_last ? at(b, &p->b, 0, nr) : NULL;
         x.n_next = min_i64(nr, end - column - nr);
         if (plan->is_source) {
             x.b = is_packed ? NULL : b;
@@ -279,6 +287,9 @@ static void run_span(const piece *w, int64_t i_span)
         } else {
             plan->kernel->pack_b[p->b.type](x.packed, b, p->b.col, p->b.row, x.n, x.k);
         }
+        if (plan->is_deep && plan->is_fetched)
+            x.b_next = at(w->b, &p->b, i_span + 1 < plan->n_spans ? k + plan->span : 0,
+                          i_span + 1 < plan->n_spans ? column : column + nr);
         plan->kernel->panel(&x);
         is_packed = x.packed_next != NULL;
         if (is_packed) {
@@ -286,6 +297,27 @@ static void run_span(const piece *w, int64_t i_span)
             x.packed = x.packed_next;
         }
     }
+}
+
+/* All spans of all panels, span by span, or where a block's whole rows fit the cache panel
+ * by panel: then C passes once. */
+static void run_panels(const piece *w)
+{
+    const ig__mm_plan *plan = w->plan;
+    const int64_t end = w->column + w->n, nr = plan->kernel->nr;
+    if (!plan->is_deep) {
+        for (int64_t s = 0; s < plan->n_spans; s++) {
+            if (!w->is_packed)
+                pack_span(w, s);
+            run_span(w, s, w->column, end);
+        }
+        return;
+    }
+    for (int64_t s = 0; s < plan->n_spans && !w->is_packed; s++)
+        pack_span(w, s);
+    for (int64_t column = w->column; column < end; column += nr)
+        for (int64_t s = 0; s < plan->n_spans; s++)
+            run_span(w, s, column, min_i64(column + nr, end));
 }
 
 static double read_number(const void *p, ig__mm_type type)
@@ -311,25 +343,26 @@ static void write_number(void *p, ig__mm_type type, double x)
     }
 }
 
-/* C from the sums of a piece that were staged. */
-static void store_stage(const piece *w)
+/* Row i of C from the sums of a piece that were staged. */
+static void store_row(const piece *w, int64_t i)
 {
     const ig__mm_problem *p = &w->plan->problem;
-    const ig__mm_type sum_type = p->a.type == IG__MM_F64 ? IG__MM_F64 : IG__MM_F32;
-    const int64_t bytes = sum_bytes(w->plan);
-    for (int64_t i = 0; i < w->m; i++)
-        for (int64_t j = 0; j < w->n; j++) {
-            const int64_t row = w->row + i, column = w->column + j;
-            double x = read_number((char *)w->stage + (i * w->n + j) * bytes, sum_type);
-            if (p->beta != 0.0)
-                x += p->beta * read_number(at(w->c0, &p->c, row, column), p->c.type);
-            if (w->bias)
-                x += read_number(w->bias + (w->plan->is_swapped ? row : column) * bytes,
-                                 sum_type);
-            write_number((char *)w->c + (row * p->c.row + column * p->c.col) *
-                                            (int64_t)type_bytes(p->c.type),
-                         p->c.type, x);
-        }
+    const int64_t bytes = sum_bytes(w->plan), c_bytes = (int64_t)type_bytes(p->c.type);
+    const ig__mm_type sum_type = bytes == 8 ? IG__MM_F64 : IG__MM_F32;
+    const char *from = (const char *)w->stage + i * w->n * bytes;
+    const int64_t first = (w->row + i) * p->c.row + w->column * p->c.col;
+    ig__mm_narrow *narrow = w->plan->kernel->narrow[p->c.type];
+    if (narrow && p->c.col == 1 && p->beta == 0.0) {
+        narrow((char *)w->c + first * c_bytes, (const float *)(const void *)from, w->n);
+        return;
+    }
+    for (int64_t j = 0; j < w->n; j++) {
+        const int64_t offset = (first + j * p->c.col) * c_bytes;
+        double x = read_number(from + j * bytes, sum_type);
+        if (p->beta != 0.0)
+            x += p->beta * read_number((const char *)w->c0 + offset, p->c.type);
+        write_number((char *)w->c + offset, p->c.type, x);
+    }
 }
 
 static const void *matrix_at(const void *p, const ig__mm_layout *x, int64_t i, int64_t j)
@@ -365,14 +398,11 @@ static void run_piece(ig__mm_walk *walk, int64_t i_piece)
     w.m = p->m * (block + 1) / plan->n_blocks - w.row;
     w.n = min_i64(panels * (i_column + 1) / plan->n_columns * plan->kernel->nr, p->n) -
           w.column;
-    for (int64_t s = 0; s < plan->n_spans; s++) {
-        if (!plan->is_direct && !(plan->is_held && walk->held == i_block))
-            pack_span(&w, s);
-        run_span(&w, s);
-    }
+    w.is_packed = plan->is_direct || (plan->is_held && walk->held == i_block);
+    run_panels(&w);
     walk->held = i_block;
-    if (plan->is_staged)
-        store_stage(&w);
+    for (int64_t i = 0; plan->is_staged && i < w.m; i++)
+        store_row(&w, i);
 }
 
 void ig__mm_walk_begin(ig__mm_walk *walk, const ig__mm_plan *plan, const ig__mm_data *data,

@@ -15,7 +15,7 @@
  * SAME BITS. K is cut into spans by a rule that knows K alone; within a span an element of C
  * is one chain of multiply-adds in the order of K, and the spans' sums are added in order:
  *
- *     c = beta * c0 + alpha * s[0];   c = c + alpha * s[i];   c = c + bias
+ *     c = beta * c0 + alpha * s[0];   c = c + alpha * s[i];   at last c = c + bias
  *
  * So a row or column has the same bits whatever stands around it, and for any number of
  * threads and pieces. (C in 16 bits or without a stride of 1 adds beta * c0 last: it has
@@ -57,6 +57,7 @@ typedef struct ig__mm_plan {
     bool is_direct;         /* A is read where it lies */
     bool is_source;         /* B is read where it lies, packed on the way */
     bool is_fetched;        /* rows of B are lines, worth asking for ahead */
+    bool is_deep;           /* all spans of a panel of B before the next panel */
     bool is_held;           /* the whole of A's rows is packed, to serve many pieces */
     bool is_staged; /* sums pass through scratch, since C's type or strides ask for it */
     const ig__mm_kernel *kernel;

@@ -137,14 +137,98 @@ static int64_t tiles_of(int64_t n, int64_t tile)
     return (n + tile - 1) / tile;
 }
 
+static ig__band band_from(ig__band s)
+{
+    const int64_t few = s.out_w > 0 ? 1024 / s.out_w : 1;
+    s.rows = ig__max_i64(1, ig__min_i64(s.out_h, few));
+    s.n_bands = tiles_of(s.out_h, s.rows);
+    s.line = s.out_w + (s.kernel_w - 1) * s.dilation_w / s.stride_w;
+    s.row = s.line * s.stride_w;
+    s.rows_in = (s.rows - 1) * s.stride_h + (s.kernel_h - 1) * s.dilation_h + 1;
+    s.plane = s.rows_in * s.row;
+    s.taps = s.channels * s.kernel_h * s.kernel_w;
+    s.floats = (s.channels * s.plane + 31) / 16 * 16;
+    return s;
+}
+
+ig__band ig__band_of(const ig__conv *c)
+{
+    return band_from((ig__band){c->in_channels / c->groups,
+                                c->in_h,
+                                c->in_w,
+                                c->out_h,
+                                c->out_w,
+                                c->kernel_h,
+                                c->kernel_w,
+                                c->stride_h,
+                                c->stride_w,
+                                c->pad_h,
+                                c->pad_w,
+                                c->dilation_h,
+                                c->dilation_w,
+                                0,
+                                0,
+                                0,
+                                0,
+                                0,
+                                0,
+                                0,
+                                0});
+}
+
+ig__band ig__band_back(const ig__conv *c)
+{
+    return band_from((ig__band){c->out_channels / c->groups,
+                                c->out_h,
+                                c->out_w,
+                                c->in_h,
+                                c->in_w,
+                                c->kernel_h,
+                                c->kernel_w,
+                                1,
+                                1,
+                                (c->kernel_h - 1) * c->dilation_h - c->pad_h,
+                                (c->kernel_w - 1) * c->dilation_w - c->pad_w,
+                                c->dilation_h,
+                                c->dilation_w,
+                                0,
+                                0,
+                                0,
+                                0,
+                                0,
+                                0,
+                                0,
+                                0});
+}
+
+int64_t ig__band_stack(const ig__band *s)
+{
+    const int64_t near = 131072; /* floats that lie near a core */
+    const int64_t grads = IG__CONV_OUTS * s->rows * (int64_t)padded(s->out_w);
+    return ig__max_i64(1, ig__min_i64(IG__CONV_STACK, near / (s->floats + grads)));
+}
+
+int64_t ig__conv_out_blocks(const ig__conv *c)
+{
+    return tiles_of(c->out_channels / c->groups, IG__CONV_OUTS);
+}
+
+static bool has_stride(const ig__conv *c)
+{
+    return c->stride_h != 1 || c->stride_w != 1;
+}
+
 int64_t ig__conv_items(const ig__conv *c)
 {
-    return c->batch * c->groups * tiles_of(c->out_h * c->out_w, IG__CONV_TILE);
+    return c->batch * c->groups * ig__band_of(c).n_bands;
 }
 
 int64_t ig__conv_data_items(const ig__conv *c)
 {
-    return c->batch * c->groups * tiles_of(c->in_channels / c->groups, IG__CONV_CHANNELS);
+    const int64_t parts = has_stride(c)
+                              ? tiles_of(c->in_channels / c->groups, IG__CONV_CHANNELS)
+                              : ig__band_back(c).n_bands;
+    return c->batch * c->groups * parts;
 }
 
 int64_t ig__conv_weight_spans(const ig__conv *c)
@@ -154,19 +238,30 @@ int64_t ig__conv_weight_spans(const ig__conv *c)
 
 int64_t ig__conv_weight_items(const ig__conv *c)
 {
-    const int64_t depth = c->in_channels / c->groups * c->kernel_h * c->kernel_w;
-    return ig__conv_weight_spans(c) * c->groups * tiles_of(depth, IG__CONV_TILE);
+    return ig__conv_weight_spans(c) * c->groups * ig__conv_out_blocks(c);
+}
+
+/* Two tables of taps, and bands. */
+static size_t band_bytes(const ig__band *s, int64_t n)
+{
+    return (2 * padded(s->taps) + (size_t)(n * s->floats)) * sizeof(float);
 }
 
 size_t ig__conv_scratch(const ig__conv *c)
 {
-    /* a panel of columns or of gradients, and behind it a strip of outputs, the columns
-     * of 8 channels, or a line and the sums of all outputs */
-    const size_t tile = IG__CONV_TILE;
+    const ig__band s = ig__band_of(c);
+    const size_t grads = IG__CONV_OUTS * (size_t)s.rows * padded(s.out_w) * sizeof(float);
+    const size_t stack =
+        band_bytes(&s, ig__band_stack(&s)) + (size_t)ig__band_stack(&s) * grads;
+    if (!has_stride(c)) {
+        const ig__band back = ig__band_back(c);
+        const size_t direct = band_bytes(&back, 1);
+        return stack > direct ? stack : direct;
+    }
+    /* a panel of gradients, and the columns of 8 channels */
     const size_t columns = (size_t)(IG__CONV_CHANNELS * c->kernel_h * c->kernel_w);
-    const size_t outs = (size_t)(c->out_channels / c->groups) + 1;
-    const size_t behind = columns > outs ? columns : outs;
-    return (IG__CONV_DEPTH + behind + 16) * tile * sizeof(float);
+    const size_t scattered = (IG__CONV_DEPTH + columns) * IG__CONV_TILE * sizeof(float);
+    return stack > scattered ? stack : scattered;
 }
 
 size_t ig__number_bytes(ig__number number)

@@ -110,7 +110,7 @@ typedef enum ig__reduce {
  * the log-sum-exp of each row (FlashAttention-2). Query i sees key j if
  *   causal: j <= i + S - T        window > 0: j > i + S - T - window
  *   mask, allowed: added to the score; 0 hides. A score of -inf hides too.
- * K and V of hidden keys (by position or `allowed`) have no effect, NaN or not. A row that
+ * K and V that no query of an item sees have no effect, NaN or not. A row that
  * sees nothing gives zeros, lse -inf, and zero gradients. Head h reads key head h / (H / G).
  */
 typedef struct ig__attention {
@@ -161,9 +161,9 @@ typedef struct ig__conv {
     int64_t dilation_h, dilation_w;
 } ig__conv;
 
-int64_t ig__conv_items(const ig__conv *c);        /* (batch, group, output tile) */
-int64_t ig__conv_data_items(const ig__conv *c);   /* (batch, group, 8 input channels) */
-int64_t ig__conv_weight_items(const ig__conv *c); /* (span of batch, group, columns) */
+int64_t ig__conv_items(const ig__conv *c);        /* (batch, group, band of output rows) */
+int64_t ig__conv_data_items(const ig__conv *c);   /* (batch, group, band or channels) */
+int64_t ig__conv_weight_items(const ig__conv *c); /* (span of batch, group, outputs) */
 size_t ig__conv_scratch(const ig__conv *c);       /* bytes a thread, for all three */
 /* Floats of conv_weight's parts: ig__conv_weight_spans of [O, C/groups, KH, KW]. */
 int64_t ig__conv_weight_spans(const ig__conv *c);

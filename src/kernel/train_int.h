@@ -8,6 +8,8 @@
 
 enum {
     IG__CONV_CHANNELS = 8, /* input channels of an item of conv_data */
+    IG__CONV_STACK = 16,   /* bands under one pass of conv_weight, at most */
+    IG__CONV_OUTS = 32,    /* outputs of an item of conv_weight */
     IG__CONV_SPANS = 8,    /* spans of the batch in conv_weight, at most */
     IG__CONV_DEPTH = 128   /* of the sums that a packed tile of a convolution holds */
 };
@@ -63,6 +65,25 @@ static inline int64_t ig__max_i64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
+
+/* A band of a convolution's input: what a number of output rows see, of all channels of a
+ * group, copied with pads (train_conv_body.inc). Bands are the items of conv (of conv_data
+ * without strides); they depend on the shape alone. */
+typedef struct ig__band {
+    int64_t channels, in_h, in_w, out_h, out_w, kernel_h, kernel_w;
+    int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+    int64_t rows, n_bands;  /* output rows of a band */
+    int64_t line, row;      /* columns of one remainder, of all */
+    int64_t rows_in, plane; /* input rows of a band, floats of a channel */
+    int64_t taps, floats;   /* channels times kernel, floats of a band with 16 behind it */
+} ig__band;
+
+ig__band ig__band_of(const ig__conv *c);   /* of x */
+ig__band ig__band_back(const ig__conv *c); /* of dy, for the gradient of x; stride 1 */
+/* Bands that conv_weight takes at a time, at most IG__CONV_STACK. */
+int64_t ig__band_stack(const ig__band *s);
+/* Blocks of IG__CONV_OUTS outputs in a group. */
+int64_t ig__conv_out_blocks(const ig__conv *c);
 
 /* Item i of a forward pass: tile `tile` of head `h` of batch b. */
 typedef struct ig__attend_item {

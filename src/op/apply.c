@@ -407,6 +407,9 @@ ig_tensor *ig__apply_into(const ig__op *op, const void *attrs, ig_tensor *const 
     if (!compute(&c, &into))
         goto done;
     into->storage->version++;
+    for (int i = 0; i < n_in; i++)
+        if (op->writes >> i & 1 && in[i]->storage != into->storage)
+            in[i]->storage->version++;
     if (node && node->n_saved && node->saved[node->n_saved - 1].bit >= IG_OUT(0))
         node->saved[node->n_saved - 1].version = into->storage->version;
     if (records) {

@@ -56,15 +56,28 @@ static void swiglu_grad_f64(const ig__eval *e, void *y_, const void *const *x, i
     }
 }
 
-static ig_status gate_shape(ig__type *out, const ig__type *const *in, int n_in,
-                            const void *attrs, ig_error *err)
+static ig_status meet(ig__type *out, const ig__type *const *in, int n_in, const char *op,
+                      ig_error *err)
 {
-    (void)attrs;
     for (int i = 0; i < n_in; i++)
         if (!ig__is_float(in[i]->dtype) || in[i]->dtype != in[0]->dtype)
-            return ig__fail_shapes(err, "swiglu", "wants floats of one type", in[0], in[i]);
+            return ig__fail_shapes(err, op, "wants floats of one type", in[0], in[i]);
     out->dtype = in[0]->dtype;
-    return ig__broadcast(out, in, n_in, "swiglu", err);
+    return ig__broadcast(out, in, n_in, op, err);
+}
+
+static ig_status swiglu_shape(ig__type *out, const ig__type *const *in, int n_in,
+                              const void *attrs, ig_error *err)
+{
+    (void)attrs;
+    return meet(out, in, n_in, "swiglu", err);
+}
+
+static ig_status swiglu_grad_shape(ig__type *out, const ig__type *const *in, int n_in,
+                                   const void *attrs, ig_error *err)
+{
+    (void)attrs;
+    return meet(out, in, n_in, "swiglu_grad", err);
 }
 
 static double gate_work(const ig__eval *e)
@@ -93,7 +106,7 @@ const ig__op ig__op_swiglu = {
     .name = "swiglu",
     .n_in_least = 2,
     .n_in_most = 2,
-    .shape = gate_shape,
+    .shape = swiglu_shape,
     .span = {[IG_COMPUTE_F32] = swiglu_f32, [IG_COMPUTE_F64] = swiglu_f64},
     .work = gate_work,
     .gradient = swiglu_gradient,
@@ -103,7 +116,7 @@ const ig__op ig__op_swiglu_grad = {
     .name = "swiglu_grad",
     .n_in_least = 3,
     .n_in_most = 3,
-    .shape = gate_shape,
+    .shape = swiglu_grad_shape,
     .span = {[IG_COMPUTE_F32] = swiglu_grad_f32, [IG_COMPUTE_F64] = swiglu_grad_f64},
     .work = gate_work,
     .gradient = ig__gradient_missing};

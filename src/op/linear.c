@@ -245,14 +245,14 @@ static void store_group(const ig__step_args *s, const float *block, int64_t colu
         float *restrict y = ig__row_f32(&s->out, column + c) + at;
         const float *restrict sum = block + c * IG_GROUP;
         const float *restrict x = residual ? ig__row_f32(residual, column + c) + at : NULL;
-        if (!x)
-            memcpy(y, sum, (size_t)valid * 4);
-        else if (valid == IG_GROUP)
+        if (valid < IG_GROUP)
+            for (int64_t i = 0; i < valid; i++)
+                y[i] = x ? x[i] + sum[i] : sum[i];
+        else if (!x)
+            memcpy(y, sum, IG_GROUP * 4);
+        else
             for (int i = 0; i < IG_GROUP;
                  i++) /* a constant count: the compiler's vectors */
-                y[i] = x[i] + sum[i];
-        else
-            for (int64_t i = 0; i < valid; i++)
                 y[i] = x[i] + sum[i];
     }
 }

@@ -90,7 +90,8 @@ typedef struct ig__room {
     size_t each, shared;
 } ig__room;
 
-/* y[i] = f(x0[i], x1[i], ..) for n elements of one compute type, all contiguous; y may be any x. */
+/* y[i] = f(x0[i], x1[i], ..) for n elements of one compute type, all contiguous; y may be any x. (An operand
+ * of bool whose last fellow is not bool comes as bytes; a result of bool from floats is written as bytes.) */
 typedef void ig__span_fn(const ig__eval *e, void *y, const void *const *x, int64_t n);
 
 /* What the gradient of a row is given, and gives. Bits of `needs`: what was saved for it. */
@@ -180,7 +181,7 @@ typedef struct ig__op {
     void (*gradient)(ig__gradient *g); /* NULL: none flows */
     uint32_t needs[IG_MAX_INPUTS]; /* of the gradient of input i: IG_IN and IG_OUT bits */
     void (*explain)(const ig__eval *e, int64_t at, ig_error *err); /* of a fault */
-    uint16_t writes; /* bit i: input i is written in place, and is output 0 */
+    uint16_t writes; /* bit i: input i is written in place; output 0 is the first of them */
     bool random;     /* draws from the context's stream */
     ig__precision precision;
 } ig__op;

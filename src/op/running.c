@@ -153,7 +153,7 @@ static ig_status place_shape(ig__type *out, const ig__type *const *in, int n_in,
     (void)n_in;
     const ig__reduce_attrs *a = attrs;
     out->layout = IG_LAYOUT_ROWS;
-    out->acts = IG_ACTS_Q8;
+    out->acts = (ig__acts)0; /* of packed activations only */
     out->dtype = IG_DTYPE_I64;
     out->n_dims = 0;
     for (int d = 0; d < in[0]->n_dims; d++)

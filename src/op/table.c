@@ -5,6 +5,7 @@
 #include "op/op.h"
 #include "op/random.h"
 #include "op/rows.h"
+#include "op/update.h"
 #include "op/view.h"
 
 #include <string.h>
@@ -109,6 +110,11 @@ const ig__op *const ig__op_table[] = {
     &ig__op_random,
     &ig__op_dropout,
     &ig__op_dropout_grad,
+    &ig__op_square_sum,
+    &ig__op_step_control,
+    &ig__op_sgd_update,
+    &ig__op_adam_update,
+    &ig__op_lion_update,
     &ig__op_layer_norm,
     &ig__op_norm_grad,
     &ig__op_conv,

@@ -42,6 +42,21 @@ const char *ig__copy_text(ig__reading *r, const char *field, const ig__json *v);
 bool ig__read_int(ig__reading *r, const char *field, const ig__json *v, double min,
                   double max, int64_t *out);
 
+bool ig__read_real(ig__reading *r, const ig__field *f, const ig__json *v, double *out);
+bool ig__read_bool(ig__reading *r, const ig__field *f, const ig__json *v, bool *out);
+
+/* The `read` of fields. */
+bool ig__read_model(ig__reading *r, const ig__field *f, const ig__json *v);
+bool ig__read_seed(ig__reading *r, const ig__field *f, const ig__json *v);
+bool ig__read_stop(ig__reading *r, const ig__field *f, const ig__json *v);
+bool ig__read_bias(ig__reading *r, const ig__field *f, const ig__json *v);
+bool ig__read_logprobs(ig__reading *r, const ig__field *f, const ig__json *v);
+bool ig__read_stream_options(ig__reading *r, const ig__field *f, const ig__json *v);
+/* Of fields that are not done: what asks for nothing is let through. */
+bool ig__read_undone(ig__reading *r, const ig__field *f, const ig__json *v);
+bool ig__read_response_format(ig__reading *r, const ig__field *f, const ig__json *v);
+bool ig__read_modalities(ig__reading *r, const ig__field *f, const ig__json *v);
+bool ig__read_tool_choice(ig__reading *r, const ig__field *f, const ig__json *v);
 bool ig__read_messages(ig__reading *r, const ig__field *f, const ig__json *v);
 bool ig__read_prompt(ig__reading *r, const ig__field *f, const ig__json *v);
 

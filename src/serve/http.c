@@ -348,6 +348,10 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         h->opts.events.request(h->opts.events.user, x);
         if (!x->ended)
             watch(x);
+        /* Without an answer it calls again at once, and then is suspended. Suspended now it
+         * would, when resumed, go on to read: it would meet the end of input of a half-closed
+         * client, and close. */
+        return x->ended || x->begun ? queue(x) : MHD_YES;
     }
     if (x->ended || x->begun)
         return queue(x);

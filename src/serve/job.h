@@ -100,6 +100,12 @@ static inline size_t ig__n_notes(const ig__job *job, const ig__sample *s)
     return job->note_bytes ? s->notes.n / job->note_bytes : 0;
 }
 
+void ig__job_destroy(ig__job *job);
+/* The engine's callback; on the stepping thread. */
+void ig__job_on_event(const ig_request_event *e);
+/* One event of a stream. */
+void ig__job_write_piece(ig__job *job, const ig__piece *piece);
+
 /* "usage":{...} */
 void ig__write_usage(ig__buffer *b, const ig__job *job);
 /* {"token":..,"logprob":..,"bytes":[..],"top_logprobs":[..]} of notes [first, first + n),

@@ -8,10 +8,10 @@
  * request looks for the best fit in its own bin and takes the first block of a larger one
  * otherwise (Masmano et al., "TLSF", 2004, section 3, without its second bitmap).
  *
- * Reserving. When no free block fits, a segment is reserved, of an eighth of what is reserved
- * already, or of what is asked for if that is more. Before that, segments without a block in use
- * are given back, the smallest first, as far as the new one would take the reserved bytes past
- * 9/8 of the largest need so far.
+ * Reserving. When no free block fits, all segments without a block in use are given back, and one is
+ * reserved that brings the reserved bytes to 9/8 of the largest need so far (or holds the request, if
+ * that is more). So free segments grow together: after a few steps of changing sizes nearly all
+ * lies in one.
  */
 #include "tensor/memory.h"
 
@@ -166,16 +166,14 @@ static block *grow(ig__memory *m, size_t bytes)
 {
     const size_t least = bytes + 2 * HEADER;
     const size_t need = m->live + bytes > m->peak_live ? m->live + bytes : m->peak_live;
-    size_t wanted = m->reserved / 8;
+    const size_t bound = need + need / 8;
+    shrink(m, bound, 0);
+    size_t wanted = bound > m->reserved ? bound - m->reserved : 0;
     if (wanted < SEGMENT_LEAST)
-        wanted = SEGMENT_LEAST;
-    /* small needs: a megabyte more does not matter, but an eighth above the need does */
-    if (need > 8 * (size_t)SEGMENT_LEAST && m->reserved + wanted > need + need / 8)
-        wanted = least;
+        wanted = need < 16 * (size_t)SEGMENT_LEAST ? SEGMENT_LEAST : least;
     if (wanted < least)
         wanted = least;
     wanted = round_up(wanted, wanted >= IG_HUGE_PAGE * 8 ? IG_HUGE_PAGE : 65536);
-    shrink(m, wanted, need + need / 8);
     segment *s = reserve(m, wanted);
     if (!s && wanted > least) {
         wanted = round_up(least, 4096);

@@ -2,9 +2,8 @@
  *
  * Small blocks (at most IG_SMALL_BYTES) come from lists by size class, a few instructions a call.
  * Larger ones are cut from segments that the context's ig_allocator gives: best fit, split, and joined
- * again with their free neighbours. What is given back stays reserved for the next call, but free
- * segments go back to the allocator as soon as keeping them would reserve more than 1/8 above the
- * largest need so far. One thread at a time; never moves a block.
+ * again with their free neighbours. What is given back stays reserved for the next call; about 1/8 more is
+ * reserved than the largest need so far. One thread at a time; never moves a block.
  */
 #ifndef INGOT_TENSOR_MEMORY_H
 #define INGOT_TENSOR_MEMORY_H

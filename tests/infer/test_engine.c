@@ -53,12 +53,12 @@ static answer *wanted_of(const running *r, const ig_request_opts *opts, int n)
     return wanted;
 }
 
-static void check_mixed(const running *r, const ig_engine_opts *engine, const char *what,
+static void check_mixed(const running *r, const answer *wanted,
+                        const ig_engine_opts *engine, const char *what,
                         int64_t least_preempted)
 {
     ig_request_opts opts[N_MIXED];
     mixed(opts);
-    answer *wanted = wanted_of(r, opts, N_MIXED);
     answer *got = calloc(N_MIXED, sizeof *got);
     ig_engine *e = new_engine(r, engine);
     for (int round = 0; round < 2; round++) { /* the second finds its prompts cached */
@@ -83,9 +83,9 @@ static void check_mixed(const running *r, const ig_engine_opts *engine, const ch
     assert_at_rest(e);
     ig_engine_destroy(e);
     free(got);
-    free(wanted);
 }
 
+/* All engines for one model and cache type; for the others one with room, and one without. */
 static void same_answers_in_company(void **state)
 {
     (void)state;
@@ -115,14 +115,20 @@ static void same_answers_in_company(void **state)
                  .max_tokens = 48,
                  .no_prefix_cache = true},
             };
+            ig_request_opts opts[N_MIXED];
+            mixed(opts);
+            answer *wanted = wanted_of(&r, opts, N_MIXED);
             for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+                if ((gemma || kv) && i != 0 && i != 5)
+                    continue;
                 ig_engine_opts engine = engines[i];
                 engine.kv = (ig_kv_type)kv;
                 char what[64];
                 snprintf(what, sizeof what, "gemma %d, kv %d, engine %d", gemma, kv,
                          (int)i);
-                check_mixed(&r, &engine, what, i == 6);
+                check_mixed(&r, wanted, &engine, what, i == 6);
             }
+            free(wanted);
             run_close(&r);
         }
 }

@@ -163,8 +163,8 @@ static void magnitudes(double *magnitude, const operands *o, const float *x)
 static double tolerance(ig__acts format, ig_dtype dtype, int64_t k)
 {
     switch (format) {
-    case IG_ACTS_Q8:
-        return IG_TOL_GEMM_Q8(k);
+    case IG_ACTS_Q16:
+        return IG_TOL_GEMM_Q16(k);
     case IG_ACTS_Q8X2:
         return IG_TOL_GEMM_Q8X2(k);
     case IG_ACTS_BF16:
@@ -177,7 +177,7 @@ static double tolerance(ig__acts format, ig_dtype dtype, int64_t k)
 static void fail_at(const ig__kernels *t, ig__acts format, const operands *o, int64_t n,
                     int64_t c, int64_t r, double found, double wanted)
 {
-    static const char *const names[] = {"q8", "q8x2", "bf16", "f32"};
+    static const char *const names[] = {"q16", "q8x2", "bf16", "f32"};
     char text[200];
     snprintf(text, sizeof text, "%s %s x %s: k %d, n %d, column %d, row %d: %.9g, not %.9g",
              t->isa, ig_dtype_name(o->dtype), names[format], (int)o->k, (int)n, (int)c,
@@ -353,7 +353,8 @@ static void test_whole_numbers_are_exact(void **state)
 }
 
 /* Three values a column: 127, and two of whole 16ths, at any place of the same block, so
- * that its scale is 1/16 and both terms count. Below 2^24 16ths every table is exact. */
+ * that its scale is 1/16 (Q16: 1/256) and both terms count. Below 2^24 16ths every table is
+ * exact. */
 static void test_second_terms_are_exact(void **state)
 {
     (void)state;
@@ -377,10 +378,11 @@ static void test_second_terms_are_exact(void **state)
             }
             block[(random_u32(&seed) >> 24) % IG_QBLOCK] = c % 2 ? 127.0f : -127.0f;
         }
-        for (int t = 0; t < n_tables; t++) {
-            if (!tables[t]->gemm[IG_ACTS_Q8X2][o.dtype])
+        for (int t = 0; t < 2 * n_tables; t++) {
+            const ig__acts format = t % 2 ? IG_ACTS_Q16 : IG_ACTS_Q8X2;
+            if (!tables[t / 2]->gemm[format][o.dtype])
                 continue;
-            multiply(out, tables[t], IG_ACTS_Q8X2, &o, o.x, n);
+            multiply(out, tables[t / 2], format, &o, o.x, n);
             for (int64_t r = 0; r < IG_GROUP; r++) {
                 ig__unpack_row_ref(w, o.dtype, o.group, r, k);
                 for (int64_t c = 0; c < n; c++) {
@@ -388,7 +390,7 @@ static void test_second_terms_are_exact(void **state)
                     for (int64_t j = 0; j < k; j++)
                         sum += (double)w[j] * (double)o.x[c * k + j];
                     if ((double)out[c * IG_GROUP + r] != sum)
-                        fail_at(tables[t], IG_ACTS_Q8X2, &o, n, c, r,
+                        fail_at(tables[t / 2], format, &o, n, c, r,
                                 (double)out[c * IG_GROUP + r], sum);
                 }
             }
@@ -498,8 +500,13 @@ static void test_activations_are_the_same_bytes(void **state)
     const int64_t k = 640, n = 33;
     uint64_t seed = 9;
     float *x = new_exact((size_t)(n * k) * sizeof *x);
-    for (int64_t c = 0; c < n; c++)
+    for (int64_t c = 0; c < n; c++) {
         fill_difficult(x + c * k, k, &seed);
+        /* A format of one scale a column sees little beside infinity or 2^127. */
+        for (int64_t i = 0; i < k && c % 3; i++)
+            if (!(fabsf(x[c * k + i]) <= 127.0f))
+                x[c * k + i] = c % 3 == 1 ? 0.0f : 0.5f;
+    }
     for (ig__acts format = 0; format < IG_ACTS_COUNT; format++)
         for (int64_t width = 1; width <= n; width++) {
             void *wanted = pack_columns(tables[0], format, x, width, k);
@@ -513,59 +520,93 @@ static void test_activations_are_the_same_bytes(void **state)
     free(x);
 }
 
-/* What kernel.h says of a Q8 tile, on one column. */
-static void test_quantising(void **state)
+/* What kernel.h says of a Q16 tile, on one column of every table: hi and lo together lie within half a
+ * unit of x, the units are of the column's largest, sums are theirs. */
+static void test_quantising_q16(void **state)
 {
     (void)state;
-    float x[64] = {0};
-    for (int i = 0; i < 32; i++)
-        x[i] = (float)(i - 10) * 0.25f; /* largest 5.25 */
-    uint8_t tile[2 * 48];
-    tables[0]->pack_acts[IG_ACTS_Q8](tile, x, 0, 1, 64);
-    const int8_t *q = (const int8_t *)tile;
-    float scale[2], sum[2];
-    int32_t isum[4];
-    memcpy(scale, tile + 64, 8);
-    memcpy(sum, tile + 72, 8);
-    memcpy(isum, tile + 80, 16);
-    int32_t halves[2] = {0, 0};
-    for (int i = 0; i < 32; i++) {
-        assert_int_equal(q[i], lrintf(x[i] * (127.0f / 5.25f)));
-        halves[i / 16] += q[i];
-        assert_int_equal(q[32 + i], 0);
+    const int64_t k = 256, nb = k / IG_QBLOCK;
+    uint64_t seed = 13;
+    float x[256], scale, sum, halves[2];
+    uint8_t tile[8 * 76 + 4];
+    for (int round = 0; round < 400; round++) {
+        const ig__kernels *t = tables[round % n_tables];
+        float largest = 0.0f;
+        for (int i = 0; i < k; i++) {
+            x[i] = ldexpf(random_f32(&seed), i / IG_QBLOCK - 4);
+            largest = fmaxf(largest, fabsf(x[i]));
+        }
+        t->pack_acts[IG_ACTS_Q16](tile, x, 0, 1, k);
+        memcpy(&scale, tile + 76 * nb, 4);
+        assert_true(scale == largest / 32512.0f);
+        for (int64_t b = 0; b < nb; b++) {
+            const int8_t *hi = (const int8_t *)tile + 64 * b, *lo = hi + 32;
+            int32_t wanted[2] = {0};
+            memcpy(&sum, tile + 64 * nb + 4 * b, 4);
+            memcpy(halves, tile + 68 * nb + 8 * b, 8);
+            for (int i = 0; i < IG_QBLOCK; i++) {
+                const int32_t v = 256 * hi[i] + lo[i];
+                assert_in_range(v + 32512, 0, 65024);
+                const double units = (double)x[b * IG_QBLOCK + i] / (double)scale;
+                assert_true(fabs(units - v) <= 0.51);
+                wanted[i / 16] += v;
+            }
+            assert_true(sum == (float)(wanted[0] + wanted[1]));
+            assert_true(halves[0] == (float)wanted[0] && halves[1] == (float)wanted[1]);
+        }
     }
-    assert_true(scale[0] == 5.25f / 127.0f && scale[1] == 0.0f);
-    assert_int_equal(isum[0], halves[0]);
-    assert_int_equal(isum[1], halves[1]);
-    assert_true(sum[0] == scale[0] * (float)(halves[0] + halves[1]) && sum[1] == 0.0f);
 }
 
-/* What kernel.h says of a Q8X2 tile, on one column: hi is Q8's, both terms together lie
- * within half a unit of x, sums are theirs. */
-static void test_quantising_twice(void **state)
+/* What it says of the ends: the largest value is the largest integer, a column too small to count
+ * is all zeros, one value that is not finite leaves nothing but that. */
+static void test_ends_of_q16(void **state)
+{
+    (void)state;
+    static const float firsts[] = {5.0f, -5.0f, 0.9f * IG_ACTS_TINY, INFINITY, NAN};
+    float x[64], scale;
+    uint8_t tile[2 * 76 + 4];
+    for (int i = 0; i < 5 * n_tables; i++) {
+        for (int j = 0; j < 64; j++)
+            x[j] = i % 5 == 2 ? 0x1p-130f : 4.0f;
+        x[33] = firsts[i % 5];
+        tables[i / 5]->pack_acts[IG_ACTS_Q16](tile, x, 0, 1, 64);
+        const int8_t *hi = (const int8_t *)tile, *lo = hi + 32;
+        memcpy(&scale, tile + 152, 4);
+        if (i % 5 < 2) {
+            assert_int_equal(256 * hi[65] + lo[65], i % 5 ? -32512 : 32512);
+        } else {
+            for (int j = 0; j < 152; j++)
+                assert_int_equal(tile[j], 0);
+            assert_true(i % 5 == 2 ? scale == 0.0f : isnan(scale));
+        }
+    }
+}
+
+/* What kernel.h says of a Q8X2 tile, on one column: hi is the nearest in units of the block's largest
+ * / 127, both terms together lie within half a unit of x, sums are theirs. */
+static void test_quantising_q8x2(void **state)
 {
     (void)state;
     const int64_t k = 256, nb = k / IG_QBLOCK;
     uint64_t seed = 12;
     float x[256];
-    uint8_t once[8 * 48], twice[8 * 88];
+    uint8_t twice[8 * 88];
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < k; i++)
             x[i] = ldexpf(random_f32(&seed), i / IG_QBLOCK - 4);
-        tables[0]->pack_acts[IG_ACTS_Q8](once, x, 0, 1, k);
         tables[0]->pack_acts[IG_ACTS_Q8X2](twice, x, 0, 1, k);
         for (int64_t b = 0; b < nb; b++) {
-            const int8_t *q1 = (const int8_t *)once + 32 * b;
             const int8_t *hi = (const int8_t *)twice + 64 * b, *lo = hi + 32;
-            float scale1, scale, sum;
+            float scale, sum, largest = 0.0f;
             int32_t isum[4], wanted[4] = {0};
-            memcpy(&scale1, once + 32 * nb + 4 * b, 4);
             memcpy(&scale, twice + 64 * nb + 4 * b, 4);
             memcpy(&sum, twice + 68 * nb + 4 * b, 4);
             memcpy(isum, twice + 72 * nb + 16 * b, 16);
-            assert_true(scale == scale1 / 16.0f);
+            for (int i = 0; i < IG_QBLOCK; i++)
+                largest = fmaxf(largest, fabsf(x[b * IG_QBLOCK + i]));
+            assert_true(scale == largest / 127.0f / 16.0f);
             for (int i = 0; i < IG_QBLOCK; i++) {
-                assert_int_equal(hi[i], q1[i]);
+                assert_int_equal(hi[i], lrintf(x[b * IG_QBLOCK + i] * (127.0f / largest)));
                 assert_in_range(lo[i] + 8, 0, 16);
                 const double units = (double)x[b * IG_QBLOCK + i] / (double)scale;
                 assert_true(fabs(units - (16 * hi[i] + lo[i])) <= 0.51);
@@ -645,8 +686,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pick),
         cmocka_unit_test(test_tables_are_whole),
-        cmocka_unit_test(test_quantising),
-        cmocka_unit_test(test_quantising_twice),
+        cmocka_unit_test(test_quantising_q16),
+        cmocka_unit_test(test_quantising_q8x2),
+        cmocka_unit_test(test_ends_of_q16),
         cmocka_unit_test(test_activations_are_the_same_bytes),
         cmocka_unit_test(test_whole_numbers_are_exact),
         cmocka_unit_test(test_second_terms_are_exact),

@@ -235,10 +235,32 @@ static void test_convert_everything(void **state)
     const train_tables all = find_train_tables();
     enum { N = 77 };
     char x[N * 8 + 64], want[N * 8 + 64], got[N * 8 + 64];
-    const double values[] = {0,      -0.0,  1,        -1,        0.5,   -2.7,   127.9,
-                             128,    -129,  255,      256.4,     65504, 65519,  65520,
-                             1e6,    3e9,   -3e9,     1e19,      -1e19, 3.5e38, 1e-8,
-                             5.9e-8, 1e-45, INFINITY, -INFINITY, NAN};
+    const double values[] = {0,
+                             -0.0,
+                             1,
+                             -1,
+                             0.5,
+                             -2.7,
+                             127.9,
+                             128,
+                             -129,
+                             255,
+                             256.4,
+                             65504,
+                             65519,
+                             65520,
+                             1e6,
+                             3e9,
+                             -3e9,
+                             1e19,
+                             -1e19,
+                             3.5e38,
+                             1e-8,
+                             5.9e-8,
+                             1e-45,
+                             (double)INFINITY,
+                             -(double)INFINITY,
+                             (double)NAN};
     enum { N_VALUES = sizeof values / sizeof values[0] };
     for (int from = 0; from < IG__NUMBER_COUNT; from++) {
         double wide[N];

@@ -101,6 +101,11 @@ typedef struct block {
     const char *a0, *a1, *b;
     char *sums;
     int64_t line, n_chunks;
+    const char
+        *next_c; /* the sums that come next, 32 rows c_bytes apart, to be asked for */
+    int64_t c_bytes, rows_a_chunk;
+    const uint16_t *next_b; /* rows of the panel that comes next, likewise */
+    int64_t b_row, b_rows_a_chunk;
 } block;
 
 static void load_sums(const block *t, bool is_two)
@@ -133,8 +138,15 @@ static void clear_sums(void)
 
 static void multiply_two(const block *t)
 {
-    const char *a0 = t->a0, *a1 = t->a1, *b = t->b;
+    const char *a0 = t->a0, *a1 = t->a1, *b = t->b, *c = t->next_c;
+    const uint16_t *next_b = t->next_b;
     for (int64_t i = 0; i < t->n_chunks; i++) {
+        for (int64_t j = 0; j < t->rows_a_chunk; j++, c += t->c_bytes) {
+            __builtin_prefetch(c, 1);
+            __builtin_prefetch(c + 64, 1);
+        }
+        for (int64_t j = 0; j < t->b_rows_a_chunk; j++, next_b += t->b_row)
+            _mm_prefetch(next_b, _MM_HINT_T1);
         _tile_loadd(TILE_B0, b, LINE);
         _tile_loadd(TILE_A0, a0, 64);
         _tile_dpbf16ps(0, TILE_A0, TILE_B0);
@@ -248,29 +260,29 @@ static void run_block(const ig__mm_panel *p, block *t, int64_t first, int64_t h)
         add_bias(p, first, h);
 }
 
-/* Ask for part i of n of what will be packed next. */
-static void fetch_part(const ig__mm_panel *p, int64_t i, int64_t n)
-{
-    const uint16_t *b = p->b_next;
-    const int64_t end = p->k * (i + 1) / n;
-    for (int64_t k = p->k * i / n; k < end; k++)
-        _mm_prefetch(b + k * p->b_row, _MM_HINT_T1);
-}
-
 static void panel(const ig__mm_panel *p)
 {
     const int64_t n_chunks = (p->k + CHUNK - 1) / CHUNK,
                   slice_bytes = n_chunks * TILE_BYTES;
     const int64_t n_blocks = (p->m + BLOCK - 1) / BLOCK;
     block t = {.b = p->packed, .n_chunks = n_chunks};
+    t.c_bytes = p->c_row * (int64_t)sizeof(float);
+    if (n_chunks && p->beta == 0.0) /* sums that are added to are near */
+        t.rows_a_chunk = (BLOCK + n_chunks - 1) / n_chunks;
+    if (n_chunks && p->b_next) {
+        t.b_row = p->b_row;
+        t.b_rows_a_chunk = (p->k + n_blocks * n_chunks - 1) / (n_blocks * n_chunks);
+    }
     ig__ensure_shapes(&shapes);
     for (int64_t i = 0; i < n_blocks; i++) {
         const int64_t first = i * BLOCK;
         t.a0 = (const char *)p->a + 2 * i * slice_bytes;
         t.a1 = t.a0 + slice_bytes;
-        run_block(p, &t, first, p->m - first < BLOCK ? p->m - first : BLOCK);
+        t.next_c = (const char *)p->c + (first + BLOCK) * t.c_bytes;
         if (p->b_next)
-            fetch_part(p, i, n_blocks);
+            t.next_b =
+                (const uint16_t *)p->b_next + i * n_chunks * t.b_rows_a_chunk * t.b_row;
+        run_block(p, &t, first, p->m - first < BLOCK ? p->m - first : BLOCK);
     }
 }
 
@@ -284,6 +296,9 @@ static const ig__mm_kernel bf16 = {
     .pack_a = {[IG__MM_BF16] = pack_a},
     .pack_b = {[IG__MM_BF16] = ig__mm_pack_b_pairs_avx512},
     .panel = panel,
+    .narrow = {[IG__MM_BF16] = ig__mm_narrow_bf16_avx512,
+               [IG__MM_F16] = ig__mm_narrow_f16_avx512},
+    .is_deep = true,
 };
 
 void ig__matmul_kernels_amx(ig__kernels *table)

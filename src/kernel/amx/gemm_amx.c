@@ -1,12 +1,12 @@
-/* Products of quantised types with int8 activations, by AMX tiles; the bits of avx512's.
+/* Products of 8- and 6-bit types with Q8X2 activations, by AMX tiles; the bits of avx512's.
  *
  * TDPBSSD multiplies a tile of 16 activation columns x 32 bytes (32 consecutive columns of
- * K, as a Q8 tile holds them) by 8 lines of 64 weight bytes (as the expanded group of
+ * K, one term, as a Q8X2 tile holds them) by 8 lines of 64 weight bytes (as the expanded group of
  * gemm_q8.inc holds them, signed) into 16 x 16 integer sums:
  *
  *   A [16 c][32 k]  x  B [8 k/4][16 r][4]  ->  C [16 c][16 r] i32, exact
  *
- * and so, with two terms, for each. The sums go through memory to vector registers, where
+ * and so for each term. The sums go through memory to vector registers, where
  * they are scaled and added by the very sequence of gemm_q8.inc, so that every bit is the
  * same. Products, stores and vectors overlap: a step loads the operands of block b + 2,
  * stores the sums of b + 1, multiplies b + 2 and scales b. In another order it is slower:
@@ -60,102 +60,88 @@ void ig__amx_thread_init(void)
     _tile_loadconfig(&shapes);
 }
 
-/* A block's operands to tiles: w [8 or 12][64] i8, q [16][terms][32] i8 */
-IG_INLINE void load_block(const uint8_t *w, const int8_t *q, const int terms,
-                          const int sums)
+/* A block's operands to tiles: w [8 or 12][64] i8, q [16][2][32] i8 */
+IG_INLINE void load_block(const uint8_t *w, const int8_t *q, const int sums)
 {
-    _tile_loadd(TILE_A0, q, 32 * terms);
-    if (terms == 2)
-        _tile_loadd(TILE_A1, q + 32, 32 * terms);
+    _tile_loadd(TILE_A0, q, 64);
+    _tile_loadd(TILE_A1, q + 32, 64);
     _tile_loadd(TILE_B0, w, 64);
     if (sums == 2)
         _tile_loadd(TILE_B1, w + 256, 64);
 }
 
-IG_INLINE void multiply_block(const int terms, const int sums)
+IG_INLINE void multiply_block(const int sums)
 {
     _tile_zero(TILE_C0);
     _tile_dpbssd(TILE_C0, TILE_A0, TILE_B0);
-    if (terms == 2) {
-        _tile_zero(TILE_C1);
-        _tile_dpbssd(TILE_C1, TILE_A1, TILE_B0);
-    }
+    _tile_zero(TILE_C1);
+    _tile_dpbssd(TILE_C1, TILE_A1, TILE_B0);
     if (sums == 2) {
         _tile_zero(TILE_C2);
         _tile_dpbssd(TILE_C2, TILE_A0, TILE_B1);
-    }
-    if (sums == 2 && terms == 2) {
         _tile_zero(TILE_C3);
         _tile_dpbssd(TILE_C3, TILE_A1, TILE_B1);
     }
 }
 
-/* isum [sums][terms][16 c][16 r] */
-IG_INLINE void store_block(int32_t *isum, const int terms, const int sums)
+/* isum [sums][2][16 c][16 r] */
+IG_INLINE void store_block(int32_t *isum, const int sums)
 {
     _tile_stored(TILE_C0, isum, 64);
-    if (terms == 2)
-        _tile_stored(TILE_C1, isum + 256, 64);
-    if (sums == 2)
-        _tile_stored(TILE_C2, isum + 256 * terms, 64);
-    if (sums == 2 && terms == 2)
+    _tile_stored(TILE_C1, isum + 256, 64);
+    if (sums == 2) {
+        _tile_stored(TILE_C2, isum + 512, 64);
         _tile_stored(TILE_C3, isum + 768, 64);
+    }
 }
 
-/* 16 sums as floats; of two terms, 16 * hi + lo. isum [terms][16 c][16 r] */
-IG_INLINE __m512 floats_of(const int32_t *isum, const int terms)
+/* 16 sums 16 * hi + lo as floats. isum [2][16 c][16 r] */
+IG_INLINE __m512 floats_of(const int32_t *isum)
 {
-    __m512i sum = _mm512_load_si512(isum);
-    if (terms == 2)
-        sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 4), _mm512_load_si512(isum + 256));
-    return _mm512_cvtepi32_ps(sum);
+    const __m512i hi = _mm512_slli_epi32(_mm512_load_si512(isum), 4);
+    return _mm512_cvtepi32_ps(_mm512_add_epi32(hi, _mm512_load_si512(isum + 256)));
 }
 
-/* acc [16] += the block's sums, scaled: s [sums + has_min][16] f32, scale and sum [16] */
+/* acc [16] += the block's sums, scaled: s [sums][16] f32, scale [16] */
 IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
-                          const float *scale, const float *sum, const int terms,
-                          const int sums, const int has_min)
+                          const float *scale, const int sums)
 {
     const __m512 s0 = _mm512_load_ps(s);
-    const __m512 s1 = sums == 2 || has_min ? _mm512_load_ps(s + 64) : s0;
+    const __m512 s1 = sums == 2 ? _mm512_load_ps(s + 64) : s0;
     IG_UNROLL
     for (int c = 0; c < 16; c++) {
         const __m512 x = _mm512_set1_ps(scale[c]);
-        acc[c] =
-            _mm512_fmadd_ps(floats_of(isum + 16 * c, terms), _mm512_mul_ps(s0, x), acc[c]);
+        acc[c] = _mm512_fmadd_ps(floats_of(isum + 16 * c), _mm512_mul_ps(s0, x), acc[c]);
         if (sums == 2)
-            acc[c] = _mm512_fmadd_ps(floats_of(isum + 256 * terms + 16 * c, terms),
-                                     _mm512_mul_ps(s1, x), acc[c]);
-        if (has_min)
-            acc[c] = _mm512_fmadd_ps(s1, _mm512_set1_ps(sum[c]), acc[c]);
+            acc[c] = _mm512_fmadd_ps(floats_of(isum + 512 + 16 * c), _mm512_mul_ps(s1, x),
+                                     acc[c]);
     }
 }
 
 /* out [n][16] of a tile of n columns. w: the expanded group; ring: RING sums */
 IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t n,
-                        int64_t nb, int32_t *ring, const int terms, const int sums,
-                        const int has_min)
+                        int64_t nb, int32_t *ring, const int sums)
 {
-    const ig__q8_tile t = ig__q8_tile_at(acts, n, nb, terms);
-    const int64_t bytes = IG_AMX_WEIGHT_BYTES(sums), stride = bytes + 64 * (sums + has_min);
-    const int64_t one = 256 * sums * terms, row = 32 * terms * n;
+    const ig__q8x2_tile t = ig__q8x2_tile_at(acts, n, nb);
+    const int64_t bytes = IG_AMX_WEIGHT_BYTES(sums), stride = bytes + 64 * sums;
+    const int64_t one = 512 * sums, row = 64 * n;
     __m512 acc[16];
     IG_UNROLL
     for (int c = 0; c < 16; c++)
         acc[c] = _mm512_setzero_ps();
-    load_block(w, t.q, terms, sums);
-    multiply_block(terms, sums);
+    load_block(w, t.q, sums);
+    multiply_block(sums);
     for (int64_t b = -1; b < nb; b++) {
         const bool has_next = b + 2 < nb;
         if (has_next)
-            load_block(w + stride * (b + 2), t.q + row * (b + 2), terms, sums);
+            load_block(w + stride * (b + 2), t.q + row * (b + 2), sums);
         if (b + 1 < nb)
-            store_block(ring + one * ((b + 1) % RING), terms, sums);
+            store_block(ring + one * ((b + 1) % RING), sums);
         if (has_next)
-            multiply_block(terms, sums);
+            multiply_block(sums);
         if (b >= 0)
             scale_sums(acc, ring + one * (b % RING), w + stride * b + bytes,
-                       t.scale + n * b, t.sum + n * b, terms, sums, has_min);
+                       t.scale + n * b, sums);
     }
     IG_UNROLL
     for (int c = 0; c < 16; c++)
@@ -171,25 +157,22 @@ typedef struct kind {
 } kind;
 
 /* May a partial tile be read as 16 columns: do the last block's end inside its bytes? */
-static bool is_readable(int64_t n, int64_t nb, int terms)
+static bool is_readable(int64_t n, int64_t nb)
 {
-    return n >= LEAST_REST &&
-           ((nb - 1) * n + 16) * 32 * terms <= nb * n * (16 + 32 * terms);
+    return n >= LEAST_REST && ((nb - 1) * n + 16) * 64 <= nb * n * 88;
 }
 
 /* out = w * x^T for one group of 16 rows.
- *   out [n][16] f32   group: packed   acts: Q8 or Q8X2 tiles of K values, n columns
+ *   out [n][16] f32   group: packed   acts: Q8X2 tiles of K values, n columns
  *   scratch: RING sums, at most 8 KiB of them, then the expanded group, at most 28*K bytes */
 IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch, kind type, const int terms, const int sums,
-                    const int has_min)
+                    void *scratch, kind type, const int sums)
 {
     const int64_t nb = k / IG_QBLOCK;
-    const size_t tile_bytes =
-        ig__tile_bytes(terms == 2 ? IG_ACTS_Q8X2 : IG_ACTS_Q8, k, IG_TILE);
+    const size_t tile_bytes = ig__tile_bytes(IG_ACTS_Q8X2, k, IG_TILE);
     const char *tile = acts;
     int32_t *ring = scratch;
-    uint8_t *w = (uint8_t *)scratch + RING * 1024 * sums * terms;
+    uint8_t *w = (uint8_t *)scratch + RING * 2048 * sums;
     if (n < IG_TILE * sums) {
         type.few(out, group, acts, n, k, scratch);
         return;
@@ -198,108 +181,29 @@ IG_INLINE void gemm(float *out, const void *group, const void *acts, int64_t n, 
     type.expand(w, group, k);
     int64_t c = 0;
     for (; c + IG_TILE <= n; c += IG_TILE, tile += tile_bytes)
-        one_tile(out + 16 * c, w, tile, IG_TILE, nb, ring, terms, sums, has_min);
-    if (is_readable(n - c, nb, terms))
-        one_tile(out + 16 * c, w, tile, n - c, nb, ring, terms, sums, has_min);
+        one_tile(out + 16 * c, w, tile, IG_TILE, nb, ring, sums);
+    if (is_readable(n - c, nb))
+        one_tile(out + 16 * c, w, tile, n - c, nb, ring, sums);
     else if (c < n)
         type.few(out + 16 * c, group, tile, n - c, k, scratch);
-}
-
-/* One body for the types of one kind. */
-static void one_sum(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch, kind type)
-{
-    gemm(out, group, acts, n, k, scratch, type, 1, 1, 0);
-}
-
-static void one_sum_x2(float *out, const void *group, const void *acts, int64_t n,
-                       int64_t k, void *scratch, kind type)
-{
-    gemm(out, group, acts, n, k, scratch, type, 2, 1, 0);
-}
-
-static void one_sum_and_min(float *out, const void *group, const void *acts, int64_t n,
-                            int64_t k, void *scratch, kind type)
-{
-    gemm(out, group, acts, n, k, scratch, type, 1, 1, 1);
-}
-
-static void two_sums(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                     void *scratch, kind type)
-{
-    gemm(out, group, acts, n, k, scratch, type, 1, 2, 0);
-}
-
-static void two_sums_x2(float *out, const void *group, const void *acts, int64_t n,
-                        int64_t k, void *scratch, kind type)
-{
-    gemm(out, group, acts, n, k, scratch, type, 2, 2, 0);
-}
-
-static void q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                 void *scratch)
-{
-    one_sum(out, group, acts, n, k, scratch,
-            (kind){ig__avx512_expand_q4_0, ig__avx512_gemm_q4_0});
-}
-
-static void q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                 void *scratch)
-{
-    one_sum(out, group, acts, n, k, scratch,
-            (kind){ig__avx512_expand_q5_0, ig__avx512_gemm_q5_0});
 }
 
 static void q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                  void *scratch)
 {
-    one_sum(out, group, acts, n, k, scratch,
-            (kind){ig__avx512_expand_q8_0, ig__avx512_gemm_q8_0});
-}
-
-static void x2_q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
-{
-    one_sum_x2(out, group, acts, n, k, scratch,
-               (kind){ig__avx512_expand_q8_0, ig__avx512_gemm_x2_q8_0});
-}
-
-static void q4_1(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                 void *scratch)
-{
-    one_sum_and_min(out, group, acts, n, k, scratch,
-                    (kind){ig__avx512_expand_q4_1, ig__avx512_gemm_q4_1});
-}
-
-static void q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                 void *scratch)
-{
-    one_sum_and_min(out, group, acts, n, k, scratch,
-                    (kind){ig__avx512_expand_q4_k, ig__avx512_gemm_q4_k});
+    gemm(out, group, acts, n, k, scratch,
+         (kind){ig__avx512_expand_q8_0, ig__avx512_gemm_x2_q8_0}, 1);
 }
 
 static void q6_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                  void *scratch)
 {
-    two_sums(out, group, acts, n, k, scratch,
-             (kind){ig__avx512_expand_q6_k, ig__avx512_gemm_q6_k});
-}
-
-static void x2_q6_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
-{
-    two_sums_x2(out, group, acts, n, k, scratch,
-                (kind){ig__avx512_expand_q6_k, ig__avx512_gemm_x2_q6_k});
+    gemm(out, group, acts, n, k, scratch,
+         (kind){ig__avx512_expand_q6_k, ig__avx512_gemm_x2_q6_k}, 2);
 }
 
 void ig__gemm_kernels_amx(ig__kernels *table)
 {
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q4_0] = q4_0;
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q4_1] = q4_1;
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q5_0] = q5_0;
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q8_0] = q8_0;
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q4_K] = q4_k;
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q6_K] = q6_k;
-    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q8_0] = x2_q8_0;
-    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q6_K] = x2_q6_k;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q8_0] = q8_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q6_K] = q6_k;
 }

@@ -128,7 +128,7 @@ IG_INLINE void scale_sums(__m512 *acc, const int32_t *isum, const uint8_t *s,
 
 /* What a walk over the blocks of a tile has at hand. */
 typedef struct walk {
-    ig__q8_tile t;
+    ig__q8x2_tile t;
     const uint8_t *w;
     int64_t n, nb, stride;
     int32_t *ring;
@@ -167,7 +167,7 @@ IG_INLINE void one_tile(float *out, const uint8_t *w, const void *acts, int64_t 
                         int64_t nb, int64_t b0, int64_t n_b, int32_t *ring,
                         const planes kind, const int has_min)
 {
-    walk k = {.t = ig__q8_tile_at(acts, n, nb, 2), .w = w, .n = n, .nb = n_b, .ring = ring};
+    walk k = {.t = ig__q8x2_tile_at(acts, n, nb), .w = w, .n = n, .nb = n_b, .ring = ring};
     k.stride = stride_of(has_min);
     k.t.q += 64 * n * b0;
     k.t.scale += n * b0;

@@ -36,18 +36,16 @@ ACTS_INLINE void put_bytes(int8_t *q, int32_t isum[2], const __m256i v[4])
     isum[1] = _mm256_extract_epi32(sums, 4);
 }
 
-/* One block: q [terms][32], isum [terms][2] of x [32] in four registers, in units of `unit`
+/* One block: q [2][32], isum [2][2] of x [32] in four registers, in units of `unit`
  * = 1 / inverse and, the second term, of 1/16 of it. */
 ACTS_INLINE void quantise(int8_t *q, int32_t *isum, const __m256 x[4], float unit,
-                          float inverse, const int terms)
+                          float inverse)
 {
     const __m256 s = _mm256_set1_ps(inverse);
     __m256i v[4];
     for (int i = 0; i < 4; i++)
         v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(x[i], s));
     put_bytes(q, isum, v);
-    if (terms == 1)
-        return;
     const __m256 s16 = _mm256_set1_ps(16.0f * inverse);
     for (int i = 0; i < 4; i++) {
         const __m256 rest =
@@ -57,20 +55,19 @@ ACTS_INLINE void quantise(int8_t *q, int32_t *isum, const __m256 x[4], float uni
     put_bytes(q + IG_QBLOCK, isum + 2, v);
 }
 
-/* Column c of a tile of n: q [nb][n][terms][32], scale and sum [nb][n], isum
- * [nb][n][terms][2]. */
-ACTS_INLINE void pack(void *tile, const float *x, int64_t c, int64_t n, int64_t k,
-                      const int terms)
+/* Column c of a tile of n: q [nb][n][2][32], scale and sum [nb][n], isum
+ * [nb][n][2][2]. */
+static void pack_q8x2(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
 {
     const int64_t n_blocks = k / IG_QBLOCK * n;
     int8_t *q = tile;
-    float *scale = (float *)(void *)(q + n_blocks * IG_QBLOCK * terms);
+    float *scale = (float *)(void *)(q + n_blocks * IG_QBLOCK * 2);
     float *sum = scale + n_blocks;
     int32_t *isum = (int32_t *)(void *)(sum + n_blocks);
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
     for (int64_t at = c; at < n_blocks; at += n, x += IG_QBLOCK) {
-        int8_t *bytes = q + at * IG_QBLOCK * terms;
-        int32_t *sums = isum + at * 2 * terms;
+        int8_t *bytes = q + at * IG_QBLOCK * 2;
+        int32_t *sums = isum + at * 4;
         __m256 v[4];
         __m256i most = _mm256_setzero_si256();
         for (int i = 0; i < 4; i++) {
@@ -83,34 +80,21 @@ ACTS_INLINE void pack(void *tile, const float *x, int64_t c, int64_t n, int64_t 
         const uint32_t bits = largest_lane(most);
         const float largest = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)bits)));
         if (bits >= 0x7f800000 || largest < IG_ACTS_TINY) {
-            memset(bytes, 0, (size_t)(IG_QBLOCK * terms));
-            memset(sums, 0, (size_t)(2 * terms) * sizeof *sums);
+            memset(bytes, 0, 2 * IG_QBLOCK);
+            memset(sums, 0, 4 * sizeof *sums);
             scale[at] = bits >= 0x7f800000 ? __builtin_nanf("") : 0.0f;
             sum[at] = scale[at];
             continue;
         }
         const float unit = largest / 127.0f;
-        quantise(bytes, sums, v, unit, 127.0f / largest, terms);
-        int32_t whole = sums[0] + sums[1];
-        if (terms == 2)
-            whole = 16 * whole + sums[2] + sums[3];
-        scale[at] = terms == 2 ? unit / 16.0f : unit;
+        quantise(bytes, sums, v, unit, 127.0f / largest);
+        const int32_t whole = 16 * (sums[0] + sums[1]) + sums[2] + sums[3];
+        scale[at] = unit / 16.0f;
         sum[at] = scale[at] * (float)whole;
     }
 }
 
-static void pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
-{
-    pack(tile, x, c, n, k, 1);
-}
-
-static void pack_q8x2(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
-{
-    pack(tile, x, c, n, k, 2);
-}
-
 void ig__acts_kernels_avx2(ig__kernels *table)
 {
-    table->pack_acts[IG_ACTS_Q8] = pack_q8;
     table->pack_acts[IG_ACTS_Q8X2] = pack_q8x2;
 }

@@ -55,12 +55,12 @@ IG_INLINE __m512i sums_of_16(__m512i bytes)
     return _mm512_add_epi32(s, _mm512_shuffle_epi32(s, 0xb1));
 }
 
-/* The parts of a tile in Q8 (1 term) or Q8X2 (2), to be written. */
+/* The parts of a Q8X2 tile, to be written. */
 typedef struct places {
-    int8_t *q;     /* [nb][n][terms][32] */
+    int8_t *q;     /* [nb][n][2][32] */
     float *scale;  /* [nb][n] */
     float *sum;    /* [nb][n] */
-    int32_t *isum; /* [nb][n][terms][2] */
+    int32_t *isum; /* [nb][n][2][2] */
 } places;
 
 /* Four blocks' lanes, of which `count` exist, to places n apart. */
@@ -98,11 +98,11 @@ IG_INLINE __m128i put_term(int8_t *q, int64_t step, int32_t *isum, int64_t sum_s
 
 /* Blocks at, at + n, .. of a tile: count of them (1..SIDE) from x. */
 IG_INLINE void pack_blocks(const places *t, const float *x, int64_t at, int64_t n,
-                           int count, const int terms)
+                           int count)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-    int8_t *q = t->q + 32 * terms * at;
-    int32_t *isum = t->isum + 2 * terms * at;
+    int8_t *q = t->q + 64 * at;
+    int32_t *isum = t->isum + 4 * at;
     __m512 v[2 * SIDE];
     __m512i most[SIDE];
     IG_UNROLL
@@ -135,54 +135,94 @@ IG_INLINE void pack_blocks(const places *t, const float *x, int64_t at, int64_t 
     IG_UNROLL
     for (int i = 0; i < 2 * SIDE; i++)
         hi[i] = _mm512_cvtps_epi32(_mm512_mul_ps(v[i], spread(factor, i / 2)));
-    __m128i whole = put_term(q, 32 * terms * n, isum, 2 * terms * n, hi, count);
-    if (terms == 2) {
-        const __m128 factor16 = _mm_mul_ps(factor, _mm_set1_ps(16.0f));
-        __m512i lo[2 * SIDE];
-        IG_UNROLL
-        for (int i = 0; i < 2 * SIDE; i++) {
-            const __m512 rest =
-                _mm512_fnmadd_ps(spread(unit, i / 2), _mm512_cvtepi32_ps(hi[i]), v[i]);
-            lo[i] = _mm512_cvtps_epi32(_mm512_mul_ps(rest, spread(factor16, i / 2)));
-        }
-        whole = _mm_add_epi32(
-            _mm_slli_epi32(whole, 4),
-            put_term(q + 32, 32 * terms * n, isum + 2, 2 * terms * n, lo, count));
+    const __m128i whole = put_term(q, 64 * n, isum, 4 * n, hi, count);
+    const __m128 factor16 = _mm_mul_ps(factor, _mm_set1_ps(16.0f));
+    __m512i lo[2 * SIDE];
+    IG_UNROLL
+    for (int i = 0; i < 2 * SIDE; i++) {
+        const __m512 rest =
+            _mm512_fnmadd_ps(spread(unit, i / 2), _mm512_cvtepi32_ps(hi[i]), v[i]);
+        lo[i] = _mm512_cvtps_epi32(_mm512_mul_ps(rest, spread(factor16, i / 2)));
     }
-    const __m128 fine = terms == 2 ? _mm_mul_ps(unit, _mm_set1_ps(0x1p-4f)) : unit;
+    const __m128i both = _mm_add_epi32(
+        _mm_slli_epi32(whole, 4), put_term(q + 32, 64 * n, isum + 2, 4 * n, lo, count));
+    const __m128 fine = _mm_mul_ps(unit, _mm_set1_ps(0x1p-4f));
     const __m128 scale = _mm_mask_blend_ps(is_bad, fine, _mm_set1_ps(__builtin_nanf("")));
     scatter(t->scale + at, scale, n, count);
-    scatter(t->sum + at, _mm_mul_ps(scale, _mm_cvtepi32_ps(whole)), n, count);
+    scatter(t->sum + at, _mm_mul_ps(scale, _mm_cvtepi32_ps(both)), n, count);
 }
 
-/* Column c of a tile of n: q [nb][n][terms][32], scale and sum [nb][n], isum
- * [nb][n][terms][2].   x [K] f32; K multiple of 32 */
-IG_INLINE void pack(void *tile, const float *x, int64_t c, int64_t n, int64_t k,
-                    const int terms)
+/* Column c of a tile of n: q [nb][n][2][32], scale and sum [nb][n], isum [nb][n][2][2].
+ *   x [K] f32; K multiple of 32 */
+void ig__avx512_pack_q8x2(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
 {
     const int64_t nb = k / IG_QBLOCK;
     char *p = tile;
     const places t = {
         .q = tile,
-        .scale = (float *)(void *)(p + nb * n * 32 * terms),
-        .sum = (float *)(void *)(p + nb * n * (32 * terms + 4)),
-        .isum = (int32_t *)(void *)(p + nb * n * (32 * terms + 8)),
+        .scale = (float *)(void *)(p + nb * n * 64),
+        .sum = (float *)(void *)(p + nb * n * 68),
+        .isum = (int32_t *)(void *)(p + nb * n * 72),
     };
     int64_t b = 0;
     for (; b + SIDE <= nb; b += SIDE)
-        pack_blocks(&t, x + IG_QBLOCK * b, b * n + c, n, SIDE, terms);
+        pack_blocks(&t, x + IG_QBLOCK * b, b * n + c, n, SIDE);
     if (b < nb)
-        pack_blocks(&t, x + IG_QBLOCK * b, b * n + c, n, (int)(nb - b), terms);
+        pack_blocks(&t, x + IG_QBLOCK * b, b * n + c, n, (int)(nb - b));
 }
 
-void ig__avx512_pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
+/* The bits of the largest |x| of k, a multiple of 32; as integers magnitudes are ordered like
+ * the floats, with infinity and then the NaNs above all. */
+IG_INLINE uint32_t largest_bits(const float *x, int64_t k)
 {
-    pack(tile, x, c, n, k, 1);
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+    __m512i most[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    for (int64_t i = 0; i < k; i += IG_QBLOCK)
+        for (int j = 0; j < 2; j++)
+            most[j] = _mm512_max_epu32(
+                most[j], _mm512_and_si512(_mm512_loadu_si512(x + i + 16 * j), magnitude));
+    return _mm512_reduce_max_epu32(_mm512_max_epu32(most[0], most[1]));
 }
 
-void ig__avx512_pack_q8x2(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
+/* Column c of a tile of n: q [nb][n][2][32], sum [nb][n], halves [nb][n][2], scale [n].
+ *   x [K] f32; K multiple of 32 */
+void ig__avx512_pack_q16(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
 {
-    pack(tile, x, c, n, k, 2);
+    const int64_t n_blocks = k / IG_QBLOCK * n;
+    int8_t *q = tile;
+    float *sum = (float *)(void *)(q + n_blocks * 64);
+    float *halves = sum + n_blocks, *scale = halves + 2 * n_blocks;
+    const uint32_t bits = largest_bits(x, k);
+    float largest;
+    __builtin_memcpy(&largest, &bits, 4);
+    const bool is_bad = bits >= 0x7f800000, is_plain = !is_bad && largest >= IG_ACTS_TINY;
+    scale[c] = is_bad ? __builtin_nanf("") : is_plain ? largest / 32512.0f : 0.0f;
+    const __m512 factor = _mm512_set1_ps(is_plain ? 32512.0f / largest : 0.0f);
+    const __mmask16 kept = is_plain ? 0xffff : 0; /* infinity times 0 is no number */
+    const __m512i order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
+    for (int64_t at = c; at < n_blocks; at += n, x += IG_QBLOCK) {
+        const __m512i a =
+            _mm512_maskz_cvtps_epi32(kept, _mm512_mul_ps(_mm512_loadu_ps(x), factor));
+        const __m512i b =
+            _mm512_maskz_cvtps_epi32(kept, _mm512_mul_ps(_mm512_loadu_ps(x + 16), factor));
+        /* 32 words in order, then their sums in lanes: 8 of each half */
+        __m512i v = _mm512_permutexvar_epi64(order, _mm512_packs_epi32(a, b));
+        v = _mm512_min_epi16(_mm512_max_epi16(v, _mm512_set1_epi16(-32512)),
+                             _mm512_set1_epi16(32512));
+        const __m512i hi =
+            _mm512_srai_epi16(_mm512_add_epi16(v, _mm512_set1_epi16(128)), 8);
+        _mm256_storeu_si256((__m256i *)(void *)(q + 64 * at), _mm512_cvtepi16_epi8(hi));
+        _mm256_storeu_si256((__m256i *)(void *)(q + 64 * at + 32), _mm512_cvtepi16_epi8(v));
+        __m512i s = _mm512_madd_epi16(v, _mm512_set1_epi16(1));
+        s = _mm512_add_epi32(s, _mm512_shuffle_epi32(s, 0x4e));
+        s = _mm512_add_epi32(s, _mm512_shuffle_epi32(s, 0xb1));
+        s = _mm512_add_epi32(s, _mm512_shuffle_i32x4(s, s, 0xb1));
+        const int32_t s0 = _mm_cvtsi128_si32(_mm512_castsi512_si128(s));
+        const int32_t s1 = _mm_cvtsi128_si32(_mm512_extracti32x4_epi32(s, 2));
+        sum[at] = (float)(s0 + s1);
+        halves[2 * at] = (float)s0;
+        halves[2 * at + 1] = (float)s1;
+    }
 }
 
 /* bf16 bits in the upper halves of the lanes: round to nearest even, NaN stays NaN. */

@@ -25,15 +25,15 @@
     void name(float *out, const void *group, const void *acts, int64_t n, int64_t k,       \
               void *scratch)
 
-/* int8 activations, VNNI. */
-IG_AVX512_GEMM(ig__avx512_gemm_q4_0);
-IG_AVX512_GEMM(ig__avx512_gemm_q4_1);
-IG_AVX512_GEMM(ig__avx512_gemm_q5_0);
-IG_AVX512_GEMM(ig__avx512_gemm_q8_0);
-IG_AVX512_GEMM(ig__avx512_gemm_q4_k);
-IG_AVX512_GEMM(ig__avx512_gemm_q6_k);
+/* Q16 activations, VNNI. */
+IG_AVX512_GEMM(ig__avx512_gemm_q16_q4_0);
+IG_AVX512_GEMM(ig__avx512_gemm_q16_q4_1);
+IG_AVX512_GEMM(ig__avx512_gemm_q16_q5_0);
+IG_AVX512_GEMM(ig__avx512_gemm_q16_q8_0);
+IG_AVX512_GEMM(ig__avx512_gemm_q16_q4_k);
+IG_AVX512_GEMM(ig__avx512_gemm_q16_q6_k);
 
-/* The same of two terms. */
+/* Q8X2 activations: for what the AMX tiles do not serve. */
 IG_AVX512_GEMM(ig__avx512_gemm_x2_q4_0);
 IG_AVX512_GEMM(ig__avx512_gemm_x2_q4_1);
 IG_AVX512_GEMM(ig__avx512_gemm_x2_q5_0);
@@ -76,39 +76,57 @@ typedef const float *ig__floats_fn(float *room, const void *group, int64_t k0, i
 void ig__avx512_gemm_floats(float *out, const void *group, const void *acts, int64_t n,
                             int64_t k, void *scratch, ig__floats_fn *floats);
 
-void ig__avx512_pack_q8(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
+void ig__avx512_pack_q16(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
 void ig__avx512_pack_q8x2(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
 void ig__avx512_pack_bf16(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
 
-/* The parts of an activation tile of n columns in Q8 (1 term) or Q8X2 (2), nb = K/32. */
-typedef struct ig__q8_tile {
-    const int8_t *q;     /* [nb][n][terms][32] */
+/* The parts of a Q8X2 tile of n columns, nb = K/32. */
+typedef struct ig__q8x2_tile {
+    const int8_t *q;     /* [nb][n][2][32] */
     const float *scale;  /* [nb][n] */
     const float *sum;    /* [nb][n] */
-    const int32_t *isum; /* [nb][n][terms][2] */
-} ig__q8_tile;
+    const int32_t *isum; /* [nb][n][2][2] */
+} ig__q8x2_tile;
 
-IG_INLINE ig__q8_tile ig__q8_tile_at(const void *tile, int64_t n, int64_t nb, int terms)
+IG_INLINE ig__q8x2_tile ig__q8x2_tile_at(const void *tile, int64_t n, int64_t nb)
 {
     const char *p = tile;
-    return (ig__q8_tile){
+    return (ig__q8x2_tile){
         .q = (const int8_t *)p,
-        .scale = (const float *)(const void *)(p + nb * n * 32 * terms),
-        .sum = (const float *)(const void *)(p + nb * n * (32 * terms + 4)),
-        .isum = (const int32_t *)(const void *)(p + nb * n * (32 * terms + 8)),
+        .scale = (const float *)(const void *)(p + nb * n * 64),
+        .sum = (const float *)(const void *)(p + nb * n * 68),
+        .isum = (const int32_t *)(const void *)(p + nb * n * 72),
     };
 }
 
-/* Integer sums |isum| < 2^22 that begin at these bits are, read as a float, isum + 1.5 *
- * 2^23: no conversion. Of the two terms of Q8X2, 16 * hi - 1.5 * 2^23 is one exact FMA and
- * the sum with the other's float is 16 * hi + lo, rounded once: the bits of a conversion
- * of the integer. */
-#define IG_MAGIC_BITS 0x4b400000
-IG_INLINE __m512 ig__join_terms(__m512i hi, __m512i lo)
+/* The same of a Q16 tile. */
+typedef struct ig__q16_tile {
+    const int8_t *q;     /* [nb][n][2][32] */
+    const float *sum;    /* [nb][n] */
+    const float *halves; /* [nb][n][2] */
+    const float *scale;  /* [n] */
+} ig__q16_tile;
+
+IG_INLINE ig__q16_tile ig__q16_tile_at(const void *tile, int64_t n, int64_t nb)
 {
-    const __m512 h = _mm512_fmadd_ps(_mm512_castsi512_ps(hi), _mm512_set1_ps(16.0f),
-                                     _mm512_set1_ps(-17.0f * 0x1.8p23f));
-    return _mm512_add_ps(h, _mm512_castsi512_ps(lo));
+    const char *p = tile;
+    return (ig__q16_tile){
+        .q = (const int8_t *)p,
+        .sum = (const float *)(const void *)(p + nb * n * 64),
+        .halves = (const float *)(const void *)(p + nb * n * 68),
+        .scale = (const float *)(const void *)(p + nb * n * 76),
+    };
+}
+
+/* sum + the products of four bytes of each lane of w, unsigned, and the four at p, signed.
+ * In words of assembler since gcc would load p apart: a second instruction each time. */
+typedef struct __attribute__((may_alias)) ig__four {
+    int8_t x[4];
+} ig__four;
+IG_INLINE __m512i ig__dot4(__m512i sum, __m512i w, const int8_t *p)
+{
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(const ig__four *)p));
+    return sum;
 }
 
 /* Sixteen f16 as f32; p need not be aligned. */

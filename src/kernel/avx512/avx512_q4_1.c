@@ -3,7 +3,7 @@
  */
 #include "kernel/avx512/read_bits.h"
 
-#define GEMM        ig__avx512_gemm_q4_1
+#define GEMM_Q16    ig__avx512_gemm_q16_q4_1
 #define GEMM_X2     ig__avx512_gemm_x2_q4_1
 #define EXPAND      ig__avx512_expand_q4_1
 #define GEMM_F32    ig__avx512_gemm_f32_q4_1

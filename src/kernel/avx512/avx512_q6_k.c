@@ -4,7 +4,7 @@
  */
 #include "kernel/avx512/read_bits.h"
 
-#define GEMM        ig__avx512_gemm_q6_k
+#define GEMM_Q16    ig__avx512_gemm_q16_q6_k
 #define GEMM_X2     ig__avx512_gemm_x2_q6_k
 #define EXPAND      ig__avx512_expand_q6_k
 #define GEMM_F32    ig__avx512_gemm_f32_q6_k

@@ -2,7 +2,7 @@
  */
 #include "kernel/avx512/read_bits.h"
 
-#define GEMM        ig__avx512_gemm_q8_0
+#define GEMM_Q16    ig__avx512_gemm_q16_q8_0
 #define GEMM_X2     ig__avx512_gemm_x2_q8_0
 #define EXPAND      ig__avx512_expand_q8_0
 #define GEMM_F32    ig__avx512_gemm_f32_q8_0

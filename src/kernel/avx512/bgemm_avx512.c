@@ -39,4 +39,6 @@ const ig__mm_kernel ig__bgemm_avx512 = {
     .pack_a = {[IG__MM_BF16] = ig__mm_pack_a_pairs_avx512},
     .pack_b = {[IG__MM_BF16] = ig__mm_pack_b_pairs_avx512},
     .panel = panel,
+    .narrow = {[IG__MM_BF16] = ig__mm_narrow_bf16_avx512,
+               [IG__MM_F16] = ig__mm_narrow_f16_avx512},
 };

@@ -49,6 +49,9 @@ IG_MM_INLINE __mmask16 ig__mm_mask16(int64_t n)
 ig__mm_pack ig__mm_pack_a_f32_avx512, ig__mm_pack_a_bf16_avx512, ig__mm_pack_a_f16_avx512,
     ig__mm_pack_b_f32_avx512, ig__mm_pack_b_bf16_avx512, ig__mm_pack_b_f16_avx512;
 
+/* f32 to 16 bits. */
+ig__mm_narrow ig__mm_narrow_bf16_avx512, ig__mm_narrow_f16_avx512;
+
 /* bf16 to slices and panels of pairs, [k/2][h][2] and [k/2][NR][2]; the second of a pair that is
  * not there is 0. Panels are filled up with zeros to a multiple of 32 k. */
 ig__mm_pack ig__mm_pack_a_pairs_avx512, ig__mm_pack_b_pairs_avx512;

@@ -126,3 +126,33 @@ void ig__mm_pack_b_f16_avx512(void *to, const void *from, int64_t row, int64_t s
 {
     pack_b(to, from, row, step, n, k, IG__MM_F16);
 }
+
+/* Rounding in integers: a carry runs into the exponent, a NaN is made quiet. */
+void ig__mm_narrow_bf16_avx512(void *to, const float *x, int64_t n)
+{
+    uint16_t *y = to;
+    const __m512i half = _mm512_set1_epi32(0x7fff), one = _mm512_set1_epi32(1);
+    for (int64_t i = 0; i < n; i += 16) {
+        const __mmask16 mask = ig__mm_mask16(n - i);
+        const __m512 value = _mm512_maskz_loadu_ps(mask, x + i);
+        const __m512i bits = _mm512_castps_si512(value);
+        const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), one);
+        __m512i sum = _mm512_add_epi32(bits, _mm512_add_epi32(half, odd));
+        const __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+        sum = _mm512_mask_or_epi32(sum, is_nan, bits, _mm512_set1_epi32(0x400000));
+        _mm256_mask_storeu_epi16(y + i, mask,
+                                 _mm512_cvtepi32_epi16(_mm512_srli_epi32(sum, 16)));
+    }
+}
+
+void ig__mm_narrow_f16_avx512(void *to, const float *x, int64_t n)
+{
+    uint16_t *y = to;
+    for (int64_t i = 0; i < n; i += 16) {
+        const __mmask16 mask = ig__mm_mask16(n - i);
+        const __m512 value = _mm512_maskz_loadu_ps(mask, x + i);
+        _mm256_mask_storeu_epi16(
+            y + i, mask,
+            _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    }
+}

@@ -45,6 +45,8 @@ const ig__mm_kernel ig__sgemm_avx512 = {
                [IG__MM_BF16] = ig__mm_pack_b_bf16_avx512,
                [IG__MM_F16] = ig__mm_pack_b_f16_avx512},
     .panel = panel,
+    .narrow = {[IG__MM_BF16] = ig__mm_narrow_bf16_avx512,
+               [IG__MM_F16] = ig__mm_narrow_f16_avx512},
 };
 
 void ig__matmul_kernels_avx512(ig__kernels *table, const ig__cpu *cpu)

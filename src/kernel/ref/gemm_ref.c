@@ -24,40 +24,60 @@ static column column_at(const void *acts, ig__acts format, int64_t c, int64_t n,
     };
 }
 
-/* Value i of a block's 32 in units of its scale. q [terms][32] */
-static int32_t code_at(const int8_t *q, int i, int terms)
+/* d0 * (sum of w * x over 16 columns) + d1 * (the same over the other 16), of row r and block
+ * b; x = unit * hi + lo.   x [2][32] i8 */
+static double block_dot(ig__codes *w, ig_dtype dtype, const void *group, int64_t r,
+                        int64_t b, const int8_t *x, int32_t unit)
 {
-    return terms == 2 ? 16 * q[i] + q[IG_QBLOCK + i] : q[i];
+    int32_t dot[2] = {0, 0}; /* below 2^29 */
+    ig__unpack_codes(w, dtype, group, r, b);
+    for (int i = 0; i < IG_QBLOCK; i++)
+        dot[i / 16] += w->q[i] * (unit * x[i] + x[IG_QBLOCK + i]);
+    return (double)w->d[0] * (double)dot[0] + (double)w->d[1] * (double)dot[1];
 }
 
-/* out[c*16 + r] = sum over blocks b of
- *                 scale[b][c] * (d0 * sum of q*x over 16 + d1 * the same over the other 16)
- *                 + m * sum[b][c]
- *   group [16][K] packed    acts [n] columns in Q8 or Q8X2 tiles    out [n][16] f32 */
-static void gemm_q8(float *out, ig_dtype dtype, const void *group, ig__acts format,
-                    const void *acts, int64_t n, int64_t k)
+/* out[c*16 + r] = scale[c] * sum over blocks b of (block_dot + m * sum[b][c])
+ *   group [16][K] packed    acts [n] columns in Q16 tiles    out [n][16] f32 */
+static void gemm_q16(float *out, ig_dtype dtype, const void *group, const void *acts,
+                     int64_t n, int64_t k)
 {
     const int64_t nb = k / IG_QBLOCK;
-    const int terms = format == IG_ACTS_Q8X2 ? 2 : 1;
     for (int64_t c = 0; c < n; c++) {
-        const column col = column_at(acts, format, c, n, k);
+        const column col = column_at(acts, IG_ACTS_Q16, c, n, k);
         const int8_t *q = (const int8_t *)col.tile;
-        const float *scale =
-            (const float *)(const void *)(q + nb * col.n * IG_QBLOCK * terms);
+        const float *sum = (const float *)(const void *)(q + nb * col.n * 64);
+        const float *scale = sum + 3 * nb * col.n;
+        for (int64_t r = 0; r < IG_GROUP; r++) {
+            double total = 0.0;
+            for (int64_t b = 0; b < nb; b++) {
+                const int64_t at = b * col.n + col.c;
+                ig__codes w;
+                total += block_dot(&w, dtype, group, r, b, q + 64 * at, 256);
+                total += (double)w.m * (double)sum[at];
+            }
+            out[c * IG_GROUP + r] = (float)(total * (double)scale[col.c]);
+        }
+    }
+}
+
+/* out[c*16 + r] = sum over blocks b of scale[b][c] * block_dot + m * sum[b][c]
+ *   group [16][K] packed    acts [n] columns in Q8X2 tiles    out [n][16] f32 */
+static void gemm_q8x2(float *out, ig_dtype dtype, const void *group, const void *acts,
+                      int64_t n, int64_t k)
+{
+    const int64_t nb = k / IG_QBLOCK;
+    for (int64_t c = 0; c < n; c++) {
+        const column col = column_at(acts, IG_ACTS_Q8X2, c, n, k);
+        const int8_t *q = (const int8_t *)col.tile;
+        const float *scale = (const float *)(const void *)(q + nb * col.n * 64);
         const float *sum = scale + nb * col.n;
         for (int64_t r = 0; r < IG_GROUP; r++) {
             double total = 0.0;
             for (int64_t b = 0; b < nb; b++) {
                 const int64_t at = b * col.n + col.c;
-                const int8_t *x = q + at * IG_QBLOCK * terms;
                 ig__codes w;
-                ig__unpack_codes(&w, dtype, group, r, b);
-                int32_t dot[2] = {0, 0};
-                for (int i = 0; i < IG_QBLOCK; i++)
-                    dot[i / 16] += w.q[i] * code_at(x, i, terms);
-                const double blocks =
-                    (double)w.d[0] * (double)dot[0] + (double)w.d[1] * (double)dot[1];
-                total += (double)scale[at] * blocks;
+                total +=
+                    (double)scale[at] * block_dot(&w, dtype, group, r, b, q + 64 * at, 16);
                 total += (double)w.m * (double)sum[at];
             }
             out[c * IG_GROUP + r] = (float)total;
@@ -91,88 +111,88 @@ static void gemm_float(float *out, ig_dtype dtype, const void *group, ig__acts f
     }
 }
 
-static void q8_q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
+static void q16_q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q4_0, group, IG_ACTS_Q8, acts, n, k);
+    gemm_q16(out, IG_DTYPE_Q4_0, group, acts, n, k);
 }
 
-static void q8_q4_1(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
+static void q16_q4_1(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q4_1, group, IG_ACTS_Q8, acts, n, k);
+    gemm_q16(out, IG_DTYPE_Q4_1, group, acts, n, k);
 }
 
-static void q8_q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
+static void q16_q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q5_0, group, IG_ACTS_Q8, acts, n, k);
+    gemm_q16(out, IG_DTYPE_Q5_0, group, acts, n, k);
 }
 
-static void q8_q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
+static void q16_q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q8_0, group, IG_ACTS_Q8, acts, n, k);
+    gemm_q16(out, IG_DTYPE_Q8_0, group, acts, n, k);
 }
 
-static void q8_q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
+static void q16_q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q4_K, group, IG_ACTS_Q8, acts, n, k);
+    gemm_q16(out, IG_DTYPE_Q4_K, group, acts, n, k);
 }
 
-static void q8_q6_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                    void *scratch)
+static void q16_q6_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
+                     void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q6_K, group, IG_ACTS_Q8, acts, n, k);
+    gemm_q16(out, IG_DTYPE_Q6_K, group, acts, n, k);
 }
 
 static void q8x2_q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                       void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q4_0, group, IG_ACTS_Q8X2, acts, n, k);
+    gemm_q8x2(out, IG_DTYPE_Q4_0, group, acts, n, k);
 }
 
 static void q8x2_q4_1(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                       void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q4_1, group, IG_ACTS_Q8X2, acts, n, k);
+    gemm_q8x2(out, IG_DTYPE_Q4_1, group, acts, n, k);
 }
 
 static void q8x2_q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                       void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q5_0, group, IG_ACTS_Q8X2, acts, n, k);
+    gemm_q8x2(out, IG_DTYPE_Q5_0, group, acts, n, k);
 }
 
 static void q8x2_q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                       void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q8_0, group, IG_ACTS_Q8X2, acts, n, k);
+    gemm_q8x2(out, IG_DTYPE_Q8_0, group, acts, n, k);
 }
 
 static void q8x2_q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                       void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q4_K, group, IG_ACTS_Q8X2, acts, n, k);
+    gemm_q8x2(out, IG_DTYPE_Q4_K, group, acts, n, k);
 }
 
 static void q8x2_q6_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
                       void *scratch)
 {
     (void)scratch;
-    gemm_q8(out, IG_DTYPE_Q6_K, group, IG_ACTS_Q8X2, acts, n, k);
+    gemm_q8x2(out, IG_DTYPE_Q6_K, group, acts, n, k);
 }
 
 static void bf16_f16(float *out, const void *group, const void *acts, int64_t n, int64_t k,
@@ -252,12 +272,12 @@ void ig__gemm_kernels_ref(ig__kernels *table)
     table->acts[IG_DTYPE_F16] = IG_ACTS_F32;
     table->acts[IG_DTYPE_BF16] = IG_ACTS_F32;
     table->acts[IG_DTYPE_F32] = IG_ACTS_F32;
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q4_0] = q8_q4_0;
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q4_1] = q8_q4_1;
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q5_0] = q8_q5_0;
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q8_0] = q8_q8_0;
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q4_K] = q8_q4_k;
-    table->gemm[IG_ACTS_Q8][IG_DTYPE_Q6_K] = q8_q6_k;
+    table->gemm[IG_ACTS_Q16][IG_DTYPE_Q4_0] = q16_q4_0;
+    table->gemm[IG_ACTS_Q16][IG_DTYPE_Q4_1] = q16_q4_1;
+    table->gemm[IG_ACTS_Q16][IG_DTYPE_Q5_0] = q16_q5_0;
+    table->gemm[IG_ACTS_Q16][IG_DTYPE_Q8_0] = q16_q8_0;
+    table->gemm[IG_ACTS_Q16][IG_DTYPE_Q4_K] = q16_q4_k;
+    table->gemm[IG_ACTS_Q16][IG_DTYPE_Q6_K] = q16_q6_k;
     table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_0] = q8x2_q4_0;
     table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_1] = q8x2_q4_1;
     table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q5_0] = q8x2_q5_0;

@@ -38,14 +38,14 @@ static void conv(const ig__conv *c, float *y, const float *x, const float *w,
                  const float *bias, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;
+    const ig__band s = ig__band_of(c);
     const int64_t pixels = c->out_h * c->out_w, outs = c->out_channels / c->groups;
-    const int64_t tiles = (pixels + IG__CONV_TILE - 1) / IG__CONV_TILE;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t b = item / tiles / c->groups, g = item / tiles % c->groups;
-        const int64_t first = item % tiles * IG__CONV_TILE;
-        const int64_t last = ig__min_i64(pixels, first + IG__CONV_TILE);
+        const int64_t b = item / s.n_bands / c->groups, g = item / s.n_bands % c->groups;
+        const int64_t first = item % s.n_bands * s.rows;
+        const int64_t last = ig__min_i64(c->out_h, first + s.rows);
         for (int64_t o = g * outs; o < (g + 1) * outs; o++)
-            for (int64_t at = first; at < last; at++)
+            for (int64_t at = first * c->out_w; at < last * c->out_w; at++)
                 y[(b * c->out_channels + o) * pixels + at] =
                     (float)(conv_at(c, x, w, b, o, at / c->out_w, at % c->out_w) +
                             (bias ? (double)bias[o] : 0.0));
@@ -75,20 +75,34 @@ static double data_at(const ig__conv *c, const float *dy, const float *w, int64_
     return sum;
 }
 
+/* Rows [r0, r1) of the channels [first, last) of dx. */
+static void data_rows(const ig__conv *c, float *dx, const float *dy, const float *w,
+                      int64_t b, int64_t first, int64_t last, int64_t r0, int64_t r1)
+{
+    for (int64_t ch = first; ch < last; ch++)
+        for (int64_t at = r0 * c->in_w; at < r1 * c->in_w; at++)
+            dx[(b * c->in_channels + ch) * c->in_h * c->in_w + at] =
+                (float)data_at(c, dy, w, b, ch, at / c->in_w, at % c->in_w);
+}
+
 static void conv_data(const ig__conv *c, float *dx, const float *dy, const float *w,
                       int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;
-    const int64_t per = c->in_channels / c->groups, pixels = c->in_h * c->in_w;
-    const int64_t blocks = (per + IG__CONV_CHANNELS - 1) / IG__CONV_CHANNELS;
+    const int64_t per = c->in_channels / c->groups;
+    const bool by_bands = c->stride_h == 1 && c->stride_w == 1;
+    const ig__band s = ig__band_back(c);
+    const int64_t parts =
+        by_bands ? s.n_bands : (per + IG__CONV_CHANNELS - 1) / IG__CONV_CHANNELS;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t b = item / blocks / c->groups, g = item / blocks % c->groups;
-        const int64_t first = item % blocks * IG__CONV_CHANNELS;
-        const int64_t last = ig__min_i64(per, first + IG__CONV_CHANNELS);
-        for (int64_t ch = g * per + first; ch < g * per + last; ch++)
-            for (int64_t at = 0; at < pixels; at++)
-                dx[(b * c->in_channels + ch) * pixels + at] =
-                    (float)data_at(c, dy, w, b, ch, at / c->in_w, at % c->in_w);
+        const int64_t b = item / parts / c->groups, first = item / parts % c->groups * per;
+        const int64_t part = item % parts, ch = first + part * IG__CONV_CHANNELS;
+        if (by_bands)
+            data_rows(c, dx, dy, w, b, first, first + per, part * s.rows,
+                      ig__min_i64(c->in_h, (part + 1) * s.rows));
+        else
+            data_rows(c, dx, dy, w, b, ch, ig__min_i64(first + per, ch + IG__CONV_CHANNELS),
+                      0, c->in_h);
     }
 }
 
@@ -122,15 +136,15 @@ static void conv_weight(const ig__conv *c, float *parts, const float *dy, const 
 {
     (void)scratch;
     const int64_t depth = c->in_channels / c->groups * c->kernel_h * c->kernel_w;
-    const int64_t tiles = (depth + IG__CONV_TILE - 1) / IG__CONV_TILE;
-    const int64_t spans = ig__conv_weight_spans(c), outs = c->out_channels / c->groups;
+    const int64_t blocks = ig__conv_out_blocks(c), spans = ig__conv_weight_spans(c);
+    const int64_t outs = c->out_channels / c->groups;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t span = item / tiles / c->groups, g = item / tiles % c->groups;
+        const int64_t span = item / blocks / c->groups, g = item / blocks % c->groups;
         const int64_t b0 = c->batch * span / spans, b1 = c->batch * (span + 1) / spans;
-        const int64_t first = item % tiles * IG__CONV_TILE;
-        const int64_t last = ig__min_i64(depth, first + IG__CONV_TILE);
-        for (int64_t o = g * outs; o < (g + 1) * outs; o++)
-            for (int64_t k = first; k < last; k++)
+        const int64_t first = item % blocks * IG__CONV_OUTS;
+        const int64_t last = ig__min_i64(outs, first + IG__CONV_OUTS);
+        for (int64_t o = g * outs + first; o < g * outs + last; o++)
+            for (int64_t k = 0; k < depth; k++)
                 parts[(span * c->out_channels + o) * depth + k] =
                     (float)weight_at(c, dy, x, b0, b1, o, k);
     }
