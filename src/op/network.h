@@ -36,7 +36,7 @@ extern const ig__op ig__op_attention_tiled, ig__op_attention_tiled_grad;
 extern const ig__op ig__op_recurrent, ig__op_recurrent_grad;
 
 /* linear_entropy.c */
-extern const ig__op ig__op_linear_entropy;
+extern const ig__op ig__op_linear_entropy, ig__op_add_product;
 
 /* gate.c, batch_norm.c */
 extern const ig__op ig__op_swiglu, ig__op_swiglu_grad;
