@@ -38,4 +38,12 @@ extern const ig__op ig__op_recurrent, ig__op_recurrent_grad;
 /* linear_entropy.c */
 extern const ig__op ig__op_linear_entropy;
 
+/* gate.c, batch_norm.c */
+extern const ig__op ig__op_swiglu, ig__op_swiglu_grad;
+extern const ig__op ig__op_batch_norm, ig__op_batch_norm_grad;
+/* y of x's shape, mean [C] and variance [C] of the batch; gain and bias may be NULL. False: on the
+ * context. */
+bool ig__batch_norm(ig_tensor *out[3], ig_tensor *x, ig_tensor *gain, ig_tensor *bias,
+                    double eps);
+
 #endif
