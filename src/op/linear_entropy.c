@@ -210,8 +210,8 @@ static bool add_chunk(head *h, int64_t first, int64_t end)
     ig_grad_enable(h->ctx, grads);
     if (grads && !ig_tensor_require_grad(logits, true))
         return false;
-    ig_tensor *loss =
-        ig_cross_entropy(logits, ig_slice(h->targets, 0, first, end, 1), &h->opts);
+    ig_tensor *targets = ig_slice(h->targets, 0, first, end, 1);
+    ig_tensor *loss = ig__cross_entropy_from(logits, targets, &h->opts, first);
     if (grads && ig_gradients(&d, &logits, 1, &loss, &h->share, 1, NULL) != IG_OK)
         return false;
     ig_grad_enable(h->ctx, false);

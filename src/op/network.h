@@ -35,6 +35,9 @@ extern const ig__op ig__op_attention_tiled, ig__op_attention_tiled_grad;
 /* recurrent.c; operands dense but lengths */
 extern const ig__op ig__op_recurrent, ig__op_recurrent_grad;
 
+/* loss.c: ig_cross_entropy of a part that begins at row `first`, for messages. */
+ig_tensor *ig__cross_entropy_from(ig_tensor *logits, ig_tensor *targets,
+                                  const ig_cross_entropy_opts *opts, int64_t first);
 /* linear_entropy.c */
 extern const ig__op ig__op_linear_entropy, ig__op_add_product;
 

@@ -518,6 +518,14 @@ static void test_ignored_targets(void **state)
     assert_non_null(strstr(ig_context_message(ctx), "target 3 at position 1"));
     ig_context_clear(ctx);
     assert_true(ig_grad_is_enabled(ctx));
+    /* in the second chunk: the place in all rows */
+    ig_tensor *rows = ig_zeros(ctx, IG_DTYPE_F32, IG_SHAPE(70, 1));
+    int64_t late[70] = {0};
+    late[66] = -4;
+    t = ig_tensor_from(ctx, IG_DTYPE_I64, IG_SHAPE(70), late);
+    w = ig_zeros(ctx, IG_DTYPE_F32, IG_SHAPE(66000, 1));
+    assert_null(ig_linear_cross_entropy(rows, w, NULL, t, NULL));
+    assert_non_null(strstr(ig_context_message(ctx), "target -4 at position 66"));
     ig_context_destroy(ctx);
 }
 
