@@ -36,7 +36,7 @@ url=$(sed -n 's/.*"url": *"\([^"]*\)".*/\1/p' "$work/about")
 say "schemathesis against $url, $seconds s at most"
 timeout --signal=INT "$seconds" "$venv/bin/schemathesis" run "$url/openapi.json" \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
-    --max-examples 60 --request-timeout 60 >&2
+    --phases "${PHASES:-examples,coverage,fuzzing}" --max-examples 60 --request-timeout 60 >&2
 code=$?
 [ $code -ne 124 ] || code=0 # the time was up, and nothing was found
 kill -0 "$server" 2>/dev/null || die "the server ended: $(cat "$work/errors")"

@@ -40,8 +40,8 @@ typedef struct ig_server_opts {
     int64_t ping_ns;  /* a stream that is silent for so long gets a comment; 0: 10 s */
     int64_t drain_ns; /* after a stop, for what was begun; 0: 30 s */
     bool log_prompts;
-    bool measure; /* once, at the first quiet moment: this machine's limits, for the
-                     metrics (about half a second, and up to 1 GiB for as long) */
+    bool measure; /* three times, in the first quiet moments: this machine's limits, for
+                     the metrics (about half a second each, up to 1 GiB for as long) */
     /* One JSON object a request, a line without its newline. On the server's thread. */
     void (*log)(void *user, const char *line);
     void *log_user;

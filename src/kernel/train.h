@@ -110,7 +110,7 @@ typedef enum ig__reduce {
  * the log-sum-exp of each row (FlashAttention-2). Query i sees key j if
  *   causal: j <= i + S - T        window > 0: j > i + S - T - window
  *   mask, allowed: added to the score; 0 hides. A score of -inf hides too.
- * K and V of hidden keys (by position or `allowed`) have no effect, NaN or not. A row that
+ * K and V that no query of an item sees have no effect, NaN or not. A row that
  * sees nothing gives zeros, lse -inf, and zero gradients. Head h reads key head h / (H / G).
  */
 typedef struct ig__attention {

@@ -90,7 +90,8 @@ typedef struct ig__room {
     size_t each, shared;
 } ig__room;
 
-/* y[i] = f(x0[i], x1[i], ..) for n elements of one compute type, all contiguous; y may be any x. */
+/* y[i] = f(x0[i], x1[i], ..) for n elements of one compute type, all contiguous; y may be any x. (An operand
+ * of bool whose last fellow is not bool comes as bytes; a result of bool from floats is written as bytes.) */
 typedef void ig__span_fn(const ig__eval *e, void *y, const void *const *x, int64_t n);
 
 /* What the gradient of a row is given, and gives. Bits of `needs`: what was saved for it. */
@@ -228,7 +229,9 @@ typedef struct ig__rope_table_attrs {
     double scale;
 } ig__rope_table_attrs;
 typedef struct ig__rope_attrs {
-    bool halves; /* pairs (i, W/2 + i) instead of (2i, 2i + 1) */
+    bool halves;      /* pairs (i, W/2 + i) instead of (2i, 2i + 1) */
+    bool over_arrays; /* x [..,T,W] */
+    bool back;        /* turn by the negative angles */
 } ig__rope_attrs;
 typedef struct ig__pack_attrs {
     ig__acts format;

@@ -128,8 +128,11 @@ void ig__serve_metrics(ig_server *s, ig__exchange *x)
         view.stats = ig_engine_get_stats(s->model.engine);
         view.info = s->info;
     }
-    if (__atomic_load_n(&s->measured, __ATOMIC_ACQUIRE))
-        view.limits = &s->machine;
+    pthread_mutex_lock(&s->lock);
+    const ig_machine limits = s->machine;
+    pthread_mutex_unlock(&s->lock);
+    if (limits.read_bytes_s > 0)
+        view.limits = &limits;
     ig__buffer b = ig__buffer_init(s->a);
     ig__metrics_write(&b, &s->metrics, &view);
     if (b.failed)

@@ -35,12 +35,14 @@ struct ig_server {
     size_t longest_token;   /* bytes */
 
     /* atomic; stored with release after what they announce, loaded with acquire */
-    int ready, n_stops, reload, http_done, measured;
-    ig_machine machine; /* before `measured` */
+    int ready, n_stops, reload, http_done;
 
-    pthread_mutex_t lock; /* guards ready_jobs and each job's shared part */
+    pthread_mutex_t lock; /* guards ready_jobs, each job's shared part, and machine */
+    ig_machine machine;   /* the best that was measured; zero: nothing was yet */
     ig__job *ready_jobs;
-    bool dirty; /* the stepping thread's: events since it last woke the other */
+    /* the stepping thread's */
+    bool dirty; /* events since it last woke the other */
+    int n_measures;
 
     /* HTTP's thread */
     ig__keys keys;

@@ -65,6 +65,10 @@ BINARY(pow)
 BINARY(maximum)
 BINARY(minimum)
 BINARY(matmul)
+BINARY(bce_with_logits)
+BINARY(mse)
+BINARY(l1)
+BINARY(swiglu)
 
 static ig_tensor *f_where(ig_tensor *const *x)
 {
@@ -158,6 +162,80 @@ static ig_tensor *f_assign(ig_tensor *const *x)
     ig_add_into(ig_select(y, 1, 2), ig_select(x[0], 1, 0));
     return ig_mul(y, ig_sin(x[0]));
 }
+static ig_tensor *f_cumprod(ig_tensor *const *x)
+{
+    return ig_cumprod(x[0], 1);
+}
+static ig_tensor *f_cumsum(ig_tensor *const *x)
+{
+    return ig_square(ig_cumsum(x[0], 0));
+}
+static ig_tensor *f_sort(ig_tensor *const *x)
+{
+    return ig_square(ig_slice(ig_sort(x[0], 1, true, NULL), 1, 1, 4, 1));
+}
+static ig_tensor *f_norm(ig_tensor *const *x)
+{
+    const int dim = 1;
+    return ig_norm(x[0], 1, &dim, true);
+}
+static ig_tensor *f_tril(ig_tensor *const *x)
+{
+    return ig_square(ig_add(ig_tril(x[0], 1), ig_triu(x[0], 0)));
+}
+static ig_tensor *f_roll(ig_tensor *const *x)
+{
+    return ig_mul(ig_pad(ig_roll(x[0], 1, 2), 0, 1, 0, 0.5), ig_pad(x[0], 0, 0, 1, 2));
+}
+static ig_tensor *ids_of(ig_tensor *x, int64_t rows, int64_t columns, const int64_t *ids)
+{
+    return ig_tensor_from(ig_tensor_context(x), IG_DTYPE_I64, IG_SHAPE(rows, columns), ids);
+}
+static ig_tensor *f_embedding(ig_tensor *const *x)
+{
+    static const int64_t ids[4] = {2, 0, 2, -1};
+    return ig_square(ig_embedding(ids_of(x[0], 2, 2, ids), x[0]));
+}
+static ig_tensor *f_nll(ig_tensor *const *x)
+{
+    static const int64_t ids[3] = {4, 0, 1};
+    ig_tensor *t = ig_reshape(ids_of(x[0], 3, 1, ids), IG_SHAPE(3));
+    return ig_nll(ig_log_softmax(x[0], -1), t);
+}
+static ig_tensor *f_huber(ig_tensor *const *x)
+{
+    return ig_huber(x[0], ig_flip(x[0], 1), 0.7);
+}
+static ig_tensor *f_interpolate(ig_tensor *const *x)
+{
+    static const int64_t sizes[2] = {4, 3};
+    return ig_square(ig_interpolate(x[0], 2, sizes, true));
+}
+static ig_tensor *f_cat(ig_tensor *const *x)
+{
+    ig_tensor *const parts[3] = {x[1], x[0], x[1]};
+    return ig_square(ig_cat(parts, 3, 1));
+}
+static ig_tensor *f_stack(ig_tensor *const *x)
+{
+    return ig_square(ig_stack(x, 2, 1));
+}
+static ig_tensor *f_gather(ig_tensor *const *x)
+{
+    static const int64_t ids[6] = {1, 1, 4, 0, -1, 2};
+    return ig_mul(
+        ig_gather(x[0], 1, ids_of(x[0], 3, 2, ids)),
+        ig_index_select(x[1], 1, ig_reshape(ids_of(x[0], 1, 2, ids), IG_SHAPE(2))));
+}
+static ig_tensor *f_scatter(ig_tensor *const *x)
+{
+    static const int64_t ids[6] = {1, 1, 4, 0, -1, 2};
+    return ig_square(ig_scatter_add(x[0], 1, ids_of(x[0], 3, 2, ids), x[1]));
+}
+static ig_tensor *f_einsum(ig_tensor *const *x)
+{
+    return ig_einsum("ijk,jkl->il", x, 2);
+}
 static ig_tensor *f_cast(ig_tensor *const *x)
 {
     return ig_cast(ig_mul(x[0], x[0]), IG_DTYPE_F64);
@@ -229,6 +307,101 @@ static ig_tensor *f_avg_pool2d(ig_tensor *const *x)
     return ig_mul(ig_avg_pool2d(as_image(x[0], 5), &o),
                   ig_avg_pool2d(as_image(x[0], 5), &counting));
 }
+/* q of 4 heads over 2 of keys, [1,4,3,2] and [1,2,5,2] */
+static ig_tensor *attend(ig_tensor *const *x, const ig_attention_opts *o)
+{
+    return ig_square(ig_attention(ig_reshape(x[0], IG_SHAPE(1, 4, -1, 2)),
+                                  ig_reshape(x[1], IG_SHAPE(1, 2, -1, 2)),
+                                  ig_reshape(x[2], IG_SHAPE(1, 2, -1, 2)), o));
+}
+static ig_tensor *f_attention(ig_tensor *const *x)
+{
+    return attend(x, NULL);
+}
+static ig_tensor *f_attention_causal(ig_tensor *const *x)
+{
+    return attend(x, &(ig_attention_opts){.causal = true, .window = 3, .scale = 0.9});
+}
+/* The second query sees nothing. */
+static ig_tensor *f_attention_masked(ig_tensor *const *x)
+{
+    static const uint8_t allowed[15] = {1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
+    ig_tensor *mask =
+        ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_BOOL, IG_SHAPE(3, 5), allowed);
+    return attend(x, &(ig_attention_opts){.mask = mask});
+}
+static ig_tensor *f_attention_biased(ig_tensor *const *x)
+{
+    static const double bias[5] = {0.5, -1, 0, 2, -0.25};
+    ig_tensor *mask =
+        ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_F64, IG_SHAPE(5), bias);
+    return attend(x, &(ig_attention_opts){.mask = mask, .causal = true});
+}
+static ig_tensor *rotated(ig_tensor *x, bool halves)
+{
+    static const int32_t positions[5] = {3, 0, 1, 7, 2};
+    ig_tensor *at =
+        ig_tensor_from(ig_tensor_context(x), IG_DTYPE_I32, IG_SHAPE(5), positions);
+    return ig_square(ig_rope(x, ig_rope_table(at, 4, NULL), halves));
+}
+static ig_tensor *f_rope(ig_tensor *const *x)
+{
+    return rotated(x[0], false);
+}
+static ig_tensor *f_rope_halves(ig_tensor *const *x)
+{
+    return rotated(x[0], true);
+}
+/* Two layers in both directions over sequences of 3 and 2 steps of 3, from a state: x [2,3,2], and all
+ * weights in one operand. */
+static ig_tensor *recurrent(ig_tensor *const *x, ig_cell cell, int gates)
+{
+    static const int32_t lengths[2] = {3, 2};
+    ig_context *ctx = ig_tensor_context(x[0]);
+    ig_tensor *w[16], *h, *c;
+    int64_t at = 0;
+    for (int i = 0; i < 16; i++) { /* D is 1: layer 0 reads 2 numbers, as layer 1 does */
+        const int64_t n = gates * (i % 4 == 0 ? 2 : 1);
+        w[i] = ig_slice(x[1], 0, at, at + n, 1);
+        if (i % 4 < 2)
+            w[i] = ig_reshape(w[i], IG_SHAPE(gates, -1));
+        at += n;
+    }
+    w[7] = NULL;
+    const ig_recurrent_opts o = {
+        .layers = 2,
+        .both = true,
+        .lengths = ig_tensor_from(ctx, IG_DTYPE_I32, IG_SHAPE(2), lengths),
+        .h0 = x[2],
+        .c0 = x[3],
+        .h_out = &h,
+        .c_out = &c};
+    ig_tensor *y = ig_recurrent(cell, x[0], w, 16, &o);
+    ig_tensor *all[3] = {ig_reshape(y, IG_SHAPE(-1)), ig_reshape(h, IG_SHAPE(-1)),
+                         cell == IG_CELL_LSTM ? ig_reshape(c, IG_SHAPE(-1)) : NULL};
+    return ig_square(ig_cat(all, cell == IG_CELL_LSTM ? 3 : 2, 0));
+}
+static ig_tensor *f_rnn(ig_tensor *const *x)
+{
+    return recurrent(x, IG_CELL_RNN, 1);
+}
+static ig_tensor *f_lstm(ig_tensor *const *x)
+{
+    return recurrent(x, IG_CELL_LSTM, 4);
+}
+static ig_tensor *f_gru(ig_tensor *const *x)
+{
+    return recurrent(x, IG_CELL_GRU, 3);
+}
+static ig_tensor *f_linear_cross_entropy(ig_tensor *const *x)
+{
+    static const int64_t targets[3] = {4, -1, 0};
+    ig_tensor *t =
+        ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_I64, IG_SHAPE(3), targets);
+    return ig_linear_cross_entropy(
+        x[0], x[1], x[2], t,
+        &(ig_cross_entropy_opts){.label_smoothing = 0.1, .ignore = -1, .use_ignore = true});
+}
 
 #define ONE(name_, low_, high_)                                                            \
     {                                                                                      \
@@ -278,20 +451,37 @@ static const entry entries[] = {
     ONE(log_softmax, -2, 2),
     ONE(cast, -2, 2),
     {.name = "sum", .f = f_sum, .n_in = 1, .dims = {{2, 3, 4}}, .low = -1, .high = 1},
-    {.name = "prod",
-     .f = f_prod,
-     .n_in = 1,
-     .dims = {{3, 4}},
-     .low = -2,
-     .high = 2,
-     .first_order = true},
+    {.name = "prod", .f = f_prod, .n_in = 1, .dims = {{3, 4}}, .low = -2, .high = 2},
     {.name = "cross_entropy",
      .f = f_cross_entropy,
      .n_in = 1,
      .dims = {{3, 5}},
      .low = -3,
-     .high = 3,
+     .high = 3},
+    {.name = "cumprod",
+     .f = f_cumprod,
+     .n_in = 1,
+     .dims = {{3, 4}},
+     .low = -2,
+     .high = 2,
      .first_order = true},
+    ONE(cumsum, -2, 2),
+    ONE(sort, -2, 2),
+    ONE(norm, -2, 2),
+    ONE(tril, -2, 2),
+    ONE(roll, -2, 2),
+    ONE(embedding, -2, 2),
+    ONE(nll, -2, 2),
+    ONE(huber, -2, 2),
+    ONE(interpolate, -2, 2),
+    TWO(cat, -2, 2, {3, 5}, {3, 2}),
+    TWO(stack, -2, 2, {3, 2}, {3, 2}),
+    TWO(gather, -2, 2, {3, 5}, {3, 5}),
+    TWO(scatter, -2, 2, {3, 5}, {3, 2}),
+    TWO(einsum, -1, 1, {2, 3, 2}, {3, 2, 2}),
+    TWO(bce_with_logits, 0.1, 0.9, {3, 5}, {3, 5}),
+    TWO(mse, -2, 2, {3, 5}, {3, 5}),
+    TWO(l1, -2, 2, {3, 5}, {3, 5}),
     TWO(add, -2, 2, {3, 5}, {5}),
     TWO(sub, -2, 2, {3, 1}, {1, 5}),
     TWO(mul, -2, 2, {2, 1, 3}, {4, 1}),
@@ -314,6 +504,7 @@ static const entry entries[] = {
      .dims = {{4}, {4, 3}},
      .low = -1,
      .high = 1},
+    TWO(swiglu, -3, 3, {3, 5}, {5}),
     TWO(rms_norm, -2, 2, {3, 2, 5}, {5}),
     {.name = "layer_norm",
      .f = f_layer_norm,
@@ -365,6 +556,65 @@ static const entry entries[] = {
      .dims = {{2, 2, 20}},
      .low = -2,
      .high = 2},
+    {.name = "attention",
+     .f = f_attention,
+     .n_in = 3,
+     .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "attention_causal",
+     .f = f_attention_causal,
+     .n_in = 3,
+     .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "attention_masked",
+     .f = f_attention_masked,
+     .n_in = 3,
+     .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "attention_biased",
+     .f = f_attention_biased,
+     .n_in = 3,
+     .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "rope", .f = f_rope, .n_in = 1, .dims = {{2, 5, 6}}, .low = -2, .high = 2},
+    {.name = "rope_halves",
+     .f = f_rope_halves,
+     .n_in = 1,
+     .dims = {{2, 5, 6}},
+     .low = -2,
+     .high = 2},
+    {.name = "rnn",
+     .f = f_rnn,
+     .n_in = 3,
+     .dims = {{2, 3, 2}, {20}, {4, 2, 1}, {4, 2, 1}},
+     .low = -1,
+     .high = 1,
+     .first_order = true},
+    {.name = "lstm",
+     .f = f_lstm,
+     .n_in = 4,
+     .dims = {{2, 3, 2}, {80}, {4, 2, 1}, {4, 2, 1}},
+     .low = -1,
+     .high = 1,
+     .first_order = true},
+    {.name = "gru",
+     .f = f_gru,
+     .n_in = 3,
+     .dims = {{2, 3, 2}, {60}, {4, 2, 1}, {4, 2, 1}},
+     .low = -1,
+     .high = 1,
+     .first_order = true},
+    {.name = "linear_cross_entropy",
+     .f = f_linear_cross_entropy,
+     .n_in = 3,
+     .dims = {{3, 4}, {5, 4}, {5}},
+     .low = -1,
+     .high = 1,
+     .first_order = true},
     {.name = "linear",
      .f = f_linear,
      .n_in = 3,
