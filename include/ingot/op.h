@@ -274,6 +274,48 @@ typedef struct ig_pool_opts {
 IG_API ig_tensor *ig_max_pool2d(ig_tensor *x, const ig_pool_opts *opts);
 IG_API ig_tensor *ig_avg_pool2d(ig_tensor *x, const ig_pool_opts *opts);
 
+typedef struct ig_attention_opts {
+    double scale;   /* of the products; 0: 1 / sqrt(W) */
+    bool causal;    /* query i sees keys up to i + S - T: the last sees the last */
+    int64_t window; /* and only the last `window` of them; 0: all */
+    ig_tensor
+        *mask; /* broadcasts to [B,H,T,S]: bool, may see; or a float, added. No gradient */
+} ig_attention_opts;
+/* q [B,H,T,W], k and v [B,G,S,W] -> [B,H,T,W], W up to 256; H / G heads share keys. Memory is linear in
+ * T: the scores are never stored. A query that sees no key gives zeros; what is hidden has no
+ * effect, be it NaN. opts may be NULL. */
+IG_API ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v,
+                               const ig_attention_opts *opts);
+
+typedef struct ig_rope_opts {
+    double base;        /* 0: 10000 */
+    double scale;       /* of positions; 0: 1 */
+    ig_tensor *factors; /* [n_rotated / 2] f32: divide the angles; NULL: none */
+} ig_rope_opts;
+/* cos and sin of the angles of positions [T]: [T,n_rotated/2,2] f32. opts may be NULL. */
+IG_API ig_tensor *ig_rope_table(ig_tensor *positions, int64_t n_rotated,
+                                const ig_rope_opts *opts);
+/* Pairs of x [..,T,W] turned by the table's angles: pair i is (2i, 2i + 1), or with `halves`
+ * (i, n_rotated/2 + i). Elements from n_rotated on stay. */
+IG_API ig_tensor *ig_rope(ig_tensor *x, ig_tensor *table, bool halves);
+
+/* How a recurrent layer goes from step to step; the order of gates in weights is that of the name:
+ * RNN tanh; LSTM i, f, g, o; GRU r, z, n. */
+typedef enum ig_cell { IG_CELL_RNN, IG_CELL_LSTM, IG_CELL_GRU } ig_cell;
+typedef struct ig_recurrent_opts {
+    int layers;     /* 0: 1; at most 32 */
+    bool both;      /* directions: outputs of both stand side by side */
+    double dropout; /* between layers */
+    ig_tensor *
+        lengths; /* [B] integers: steps of each sequence; NULL: all. Outputs behind are 0 */
+    ig_tensor *h0, *c0;         /* [layers * directions, B, D]; NULL: zeros */
+    ig_tensor **h_out, **c_out; /* last states, shaped as h0; NULL: not wanted */
+} ig_recurrent_opts;
+/* x [B,T,K] -> [B,T,D], or [B,T,2D]. weights: for each layer, forward then backward, w_in [G*D,K],
+ * w [G*D,D], b_in [G*D], b [G*D] (NULL: no bias), with 1, 4 or 3 gates. opts may be NULL. */
+IG_API ig_tensor *ig_recurrent(ig_cell cell, ig_tensor *x, ig_tensor *const *weights,
+                               int n_weights, const ig_recurrent_opts *opts);
+
 /* ---- losses --------------------------------------------------------------------------------------- */
 
 typedef struct ig_cross_entropy_opts {

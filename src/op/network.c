@@ -10,7 +10,7 @@ ig_tensor *ig__contiguous(ig_tensor *x)
     return x ? ig_contiguous(x) : NULL;
 }
 
-bool ig__dense(const char *op, ig_tensor **x, int n, ig_dtype *result)
+bool ig__alike(const char *op, ig_tensor **x, int n, ig_dtype *result)
 {
     if (!x[0] || ig__context_failed(x[0]->ctx))
         return false;
@@ -29,7 +29,17 @@ bool ig__dense(const char *op, ig_tensor **x, int n, ig_dtype *result)
     if (*result == IG_DTYPE_F32 && dtype == IG_DTYPE_F64)
         *result = IG_DTYPE_F64;
     for (int i = 0; i < n; i++)
-        if (x[i] && !(x[i] = ig_contiguous(ig__cast(x[i], dtype))))
+        if (x[i] && !(x[i] = ig__cast(x[i], dtype)))
+            return false;
+    return true;
+}
+
+bool ig__dense(const char *op, ig_tensor **x, int n, ig_dtype *result)
+{
+    if (!ig__alike(op, x, n, result))
+        return false;
+    for (int i = 0; i < n; i++)
+        if (x[i] && !(x[i] = ig_contiguous(x[i])))
             return false;
     return true;
 }

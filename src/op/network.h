@@ -4,11 +4,14 @@
 #ifndef INGOT_OP_NETWORK_H
 #define INGOT_OP_NETWORK_H
 
+#include "ingot/op.h"
 #include "op/op.h"
 
-/* Make every operand that is there contiguous, and of one dtype that the kernels compute in: f64 if one
- * is f64, else f32. *result is the dtype that the first had. False: one is not a float, or
- * the context has failed. NULL stays NULL. */
+/* Make every operand that is there of one dtype that the kernels compute in: f64 if one is f64, else
+ * f32. *result is the dtype of the first, before. False: one is not a float, or the context has
+ * failed. NULL stays NULL. */
+bool ig__alike(const char *op, ig_tensor **x, int n, ig_dtype *result);
+/* And contiguous. */
 bool ig__dense(const char *op, ig_tensor **x, int n, ig_dtype *result);
 /* NULL for NULL, else the operand, contiguous. */
 ig_tensor *ig__contiguous(ig_tensor *x);
@@ -25,5 +28,11 @@ void ig__rms_norm_gradient(ig__gradient *g);
 extern const ig__op ig__op_conv, ig__op_conv_data, ig__op_conv_weight;
 extern const ig__op ig__op_max_pool, ig__op_max_pool_grad, ig__op_max_pool_take,
     ig__op_avg_pool, ig__op_avg_pool_grad;
+
+/* attend.c; rows contiguous */
+extern const ig__op ig__op_attention_tiled, ig__op_attention_tiled_grad;
+
+/* recurrent.c; operands dense but lengths */
+extern const ig__op ig__op_recurrent, ig__op_recurrent_grad;
 
 #endif

@@ -228,7 +228,9 @@ typedef struct ig__rope_table_attrs {
     double scale;
 } ig__rope_table_attrs;
 typedef struct ig__rope_attrs {
-    bool halves; /* pairs (i, W/2 + i) instead of (2i, 2i + 1) */
+    bool halves;      /* pairs (i, W/2 + i) instead of (2i, 2i + 1) */
+    bool over_arrays; /* x [..,T,W] */
+    bool back;        /* turn by the negative angles */
 } ig__rope_attrs;
 typedef struct ig__pack_attrs {
     ig__acts format;

@@ -125,6 +125,10 @@ const ig__op *const ig__op_table[] = {
     &ig__op_max_pool_take,
     &ig__op_avg_pool,
     &ig__op_avg_pool_grad,
+    &ig__op_attention_tiled,
+    &ig__op_attention_tiled_grad,
+    &ig__op_recurrent,
+    &ig__op_recurrent_grad,
     NULL,
 };
 

@@ -296,10 +296,56 @@ static ig_tensor *call_avg_pool2d(const call *c)
     return ig_avg_pool2d(c->in[0], &o);
 }
 
+/* `causal` is a truth, or says in words what it is */
+static ig_tensor *call_attention(const call *c)
+{
+    json_t *causal = json_object_get(c->attrs, "causal");
+    const ig_attention_opts o = {.causal = json_is_true(causal) || json_is_string(causal),
+                                 .window = whole(c, "window", 0),
+                                 .scale = real(c, "scale", 0),
+                                 .mask = c->n_in > 3 ? c->in[3] : NULL};
+    return ig_attention(c->in[0], c->in[1], c->in[2], &o);
+}
+static ig_tensor *call_rope(const call *c)
+{
+    const char *pairs = json_string_value(json_object_get(c->attrs, "pairs"));
+    ig_tensor *x = c->in[0];
+    ig_tensor *positions =
+        ig_arange(ig_tensor_context(x), IG_DTYPE_I64, (double)whole(c, "first_position", 0),
+                  1, ig_tensor_dim(x, -2));
+    ig_tensor *table = ig_rope_table(positions, ig_tensor_dim(x, -1),
+                                     &(ig_rope_opts){.base = real(c, "base", 10000)});
+    return ig_rope(x, table, pairs && !strncmp(pairs, "halves", 6));
+}
+
+static ig_tensor *recurrent(const call *c, ig_cell cell)
+{
+    return ig_recurrent(cell, c->in[0], c->in + 1, c->n_in - 1,
+                        &(ig_recurrent_opts){.layers = (c->n_in - 1) / 4});
+}
+static ig_tensor *call_rnn(const call *c)
+{
+    return recurrent(c, IG_CELL_RNN);
+}
+static ig_tensor *call_lstm(const call *c)
+{
+    return recurrent(c, IG_CELL_LSTM);
+}
+static ig_tensor *call_gru(const call *c)
+{
+    return recurrent(c, IG_CELL_GRU);
+}
+
 static const struct {
     const char *name;
     call_fn *f;
 } others[] = {
+    {"rnn_tanh", call_rnn},
+    {"rnn", call_rnn},
+    {"lstm", call_lstm},
+    {"gru", call_gru},
+    {"attention", call_attention},
+    {"rope", call_rope},
     {"conv1d", call_conv1d},
     {"conv2d", call_conv2d},
     {"conv_transpose1d", call_conv_transpose1d},
