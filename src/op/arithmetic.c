@@ -355,21 +355,6 @@ static ig_status cast_shape(ig__type *out, const ig__type *const *in, int n_in,
     return IG_OK;
 }
 
-/* Through the compute type of the source, which holds each of its values. */
-static void cast_eval(const ig__eval *e, int64_t begin, int64_t end)
-{
-    const ig__compute compute = ig__compute_of(e->in[0].type->dtype);
-    ig__walk_over in, out;
-    ig__walk_make(&in, &e->in[0], e->out[0].type);
-    ig__walk_make(&out, &e->out[0], e->out[0].type);
-    const int64_t last = end * IG_SPAN < e->out[0].n ? end * IG_SPAN : e->out[0].n;
-    for (int64_t at = begin * IG_SPAN; at < last; at += IG_CHUNK) {
-        const int64_t n = last - at < IG_CHUNK ? last - at : IG_CHUNK;
-        ig__walk_load(&in, at, n, e->scratch, compute);
-        ig__walk_store(&out, at, n, e->scratch, compute);
-    }
-}
-
 static void cast_gradient(ig__gradient *g)
 {
     g->d_in[0] = g->d_out[0]; /* the walk casts */
@@ -380,17 +365,30 @@ const ig__op ig__op_cast = {.name = "cast",
                             .n_in_most = 1,
                             .attrs_bytes = sizeof(ig__cast_attrs),
                             .shape = cast_shape,
-                            .eval = cast_eval,
+                            .eval = ig__copy_eval,
                             .room = ig__pointwise_room,
                             .gradient = cast_gradient};
 
-/* A contiguous copy, and a write in place. */
+/* A contiguous copy, and a write in place: to the shape of the attributes, which the operand must have or
+ * stretch to. */
+static ig_status copy_shape(ig__type *out, const ig__type *const *in, int n_in,
+                            const void *attrs, ig_error *err)
+{
+    ig__type met;
+    fill_shape(out, in, n_in, attrs, err);
+    const ig__type *const both[2] = {in[0], out};
+    if (in[0]->layout != IG_LAYOUT_ROWS ||
+        ig__broadcast(&met, both, 2, "copy", NULL) != IG_OK || !ig__dims_same(&met, out))
+        return ig__fail_shapes(err, "copy", "does not stretch to the shape", in[0], out);
+    return IG_OK;
+}
+
 const ig__op ig__op_copy = {.name = "copy",
                             .n_in_least = 1,
                             .n_in_most = 1,
                             .attrs_bytes = sizeof(ig__fill_attrs),
-                            .shape = fill_shape,
-                            .eval = cast_eval,
+                            .shape = copy_shape,
+                            .eval = ig__copy_eval,
                             .room = ig__pointwise_room,
                             .gradient = cast_gradient};
 

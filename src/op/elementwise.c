@@ -1,6 +1,7 @@
 /* Rows of tokens without products: embedding, gather_rows, rms_norm; and the fused norm_add. All walk
  * by rows of the output.
  */
+#include "op/index.h"
 #include "op/network.h"
 #include "op/op_int.h"
 
@@ -12,6 +13,8 @@ static ig_status embedding_shape(ig__type *out, const ig__type *const *in, int n
                                  const void *attrs, ig_error *err)
 {
     (void)n_in, (void)attrs;
+    if (in[1]->layout == IG_LAYOUT_ROWS)
+        return ig__pick_shape(out, in[1], in[0], "embedding", err);
     if (in[0]->dtype != IG_DTYPE_I32 || in[0]->n_dims != 1 ||
         in[1]->layout != IG_LAYOUT_GROUPS)
         return ig__fail_shapes(err, "embedding", "wants tokens [T] i32 and a packed table",
@@ -41,7 +44,12 @@ const ig__op ig__op_embedding = {.name = "embedding",
                                  .n_in_most = 2,
                                  .walk = IG_WALK_ROWS,
                                  .shape = embedding_shape,
-                                 .run = embedding_run};
+                                 .run = embedding_run,
+                                 .n_units = ig__embedding_units,
+                                 .eval = ig__embedding_eval,
+                                 .explain = ig__embedding_explain,
+                                 .gradient = ig__embedding_gradient,
+                                 .needs = {0, IG_IN(0)}};
 
 /* ---- gather_rows -------------------------------------------------------------------------- */
 
@@ -49,12 +57,9 @@ static ig_status gather_shape(ig__type *out, const ig__type *const *in, int n_in
                               const void *attrs, ig_error *err)
 {
     (void)n_in, (void)attrs;
-    if (!ig__is_rows_f32(in[0]) || in[1]->dtype != IG_DTYPE_I32 || in[1]->n_dims != 1)
-        return ig__fail_shapes(err, "gather_rows", "wants float32 rows and row numbers",
-                               in[0], in[1]);
-    *out = *in[0];
-    out->dims[0] = in[1]->dims[0];
-    return IG_OK;
+    if (in[0]->layout != IG_LAYOUT_ROWS)
+        return ig__fail_shapes(err, "gather_rows", "wants rows", in[0], in[1]);
+    return ig__pick_shape(out, in[0], in[1], "gather_rows", err);
 }
 
 static void gather_run(const ig__step_args *s, int64_t begin, int64_t end)
@@ -71,7 +76,12 @@ const ig__op ig__op_gather_rows = {.name = "gather_rows",
                                    .n_in_most = 2,
                                    .walk = IG_WALK_ROWS,
                                    .shape = gather_shape,
-                                   .run = gather_run};
+                                   .run = gather_run,
+                                   .n_units = ig__gather_rows_units,
+                                   .eval = ig__gather_rows_eval,
+                                   .explain = ig__gather_rows_explain,
+                                   .gradient = ig__gather_rows_gradient,
+                                   .needs = {IG_IN(1)}};
 
 /* ---- rms_norm ---------------------------------------------------------------------------- */
 

@@ -201,25 +201,11 @@ static int64_t scatter_units(const ig__eval *e)
     return e->phase ? 1 : (e->out[0].n + IG_SPAN - 1) / IG_SPAN;
 }
 
-static void copy_span(const ig__eval *e, int64_t begin, int64_t end)
-{
-    const ig__compute compute = ig__compute_of(e->in[0].type->dtype);
-    ig__walk_over in, out;
-    ig__walk_make(&in, &e->in[0], e->in[0].type);
-    ig__walk_make(&out, &e->out[0], e->out[0].type);
-    const int64_t last = end * IG_SPAN < e->out[0].n ? end * IG_SPAN : e->out[0].n;
-    for (int64_t at = begin * IG_SPAN; at < last; at += IG_CHUNK) {
-        const int64_t n = last - at < IG_CHUNK ? last - at : IG_CHUNK;
-        ig__walk_load(&in, at, n, e->scratch, compute);
-        ig__walk_store(&out, at, n, e->scratch, compute);
-    }
-}
-
 static void scatter_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
     const dim_attrs *a = e->attrs;
     if (e->phase == 0) {
-        copy_span(e, begin, end);
+        ig__copy_eval(e, begin, end);
         return;
     }
     const ig_dtype dtype = e->out[0].type->dtype;
@@ -262,7 +248,7 @@ const ig__op ig__op_scatter_add = {.name = "scatter_add",
                                    .gradient = scatter_gradient,
                                    .needs = {0, 0, IG_IN(1)}};
 
-/* ---- index_select, index_add ------------------------------------------------------------------------------ */
+/* ---- index_select ------------------------------------------------------------------------------ */
 
 static ig_status select_shape(ig__type *out, const ig__type *const *in, int n_in,
                               const void *attrs, ig_error *err)
@@ -288,31 +274,40 @@ static int64_t slices_a_unit(int64_t inner)
     return inner >= 4096 ? 1 : 4096 / (inner > 0 ? inner : 1);
 }
 
-static int64_t select_units(const ig__eval *e)
+static int64_t pick_units(const ig__array *x, const ig__array *ids, int dim)
 {
-    const dim_attrs *a = e->attrs;
-    const around x = around_of(e->in[0].type, a->dim);
-    const int64_t g = slices_a_unit(x.inner);
-    return (x.outer * e->in[1].n + g - 1) / g;
+    const around a = around_of(x->type, dim);
+    const int64_t g = slices_a_unit(a.inner);
+    return (a.outer * ids->n + g - 1) / g;
 }
 
-/* x is contiguous (the public function sees to it). */
-static void select_eval(const ig__eval *e, int64_t begin, int64_t end)
+/* Slices of x, which is contiguous, to the output. */
+static void pick(const ig__eval *e, const ig__array *x_, const ig__array *ids_, int dim,
+                 int64_t begin, int64_t end)
 {
-    const dim_attrs *a = e->attrs;
-    const around x = around_of(e->in[0].type, a->dim);
-    const int64_t k = e->in[1].n, g = slices_a_unit(x.inner);
+    const around x = around_of(x_->type, dim);
+    const int64_t k = ids_->n, g = slices_a_unit(x.inner);
     const size_t bytes = (size_t)x.inner * ig_dtype_block_bytes(e->out[0].type->dtype);
     ig__walk_over ids;
-    ig__walk_make(&ids, &e->in[1], e->in[1].type);
+    ig__walk_make(&ids, ids_, ids_->type);
     for (int64_t s = begin * g; s < end * g && s < x.outer * k; s++) {
         const int64_t i = index_at(e, &ids, s % k, x.n);
         char *y = e->out[0].data + (size_t)s * bytes;
         if (i < 0)
             memset(y, 0, bytes);
         else
-            memcpy(y, e->in[0].data + (size_t)(s / k * x.n + i) * bytes, bytes);
+            memcpy(y, x_->data + (size_t)(s / k * x.n + i) * bytes, bytes);
     }
+}
+
+static int64_t select_units(const ig__eval *e)
+{
+    return pick_units(&e->in[0], &e->in[1], ((const dim_attrs *)e->attrs)->dim);
+}
+
+static void select_eval(const ig__eval *e, int64_t begin, int64_t end)
+{
+    pick(e, &e->in[0], &e->in[1], ((const dim_attrs *)e->attrs)->dim, begin, end);
 }
 
 static void select_explain(const ig__eval *e, int64_t at, ig_error *err)
@@ -321,11 +316,19 @@ static void select_explain(const ig__eval *e, int64_t at, ig_error *err)
     explain_index(e, at, "index_select", e->in[0].type->dims[a->dim].plus, err);
 }
 
+/* d added to zeros of x's type at the ids. */
+static ig_tensor *unpick(const ig__type *x, ig_tensor *ids, ig_tensor *d,
+                         const dim_attrs *attrs)
+{
+    if (!d)
+        return NULL;
+    ig_tensor *const in[3] = {zeros_as(d->ctx, x, d->type.dtype), ids, ig_contiguous(d)};
+    return ig__apply(d->ctx, &ig__op_index_add, attrs, in, 3);
+}
+
 static void select_gradient(ig__gradient *g)
 {
-    ig_tensor *const in[3] = {zeros_as(g->ctx, g->type[0], g->d_out[0]->type.dtype),
-                              g->in[1], ig_contiguous(g->d_out[0])};
-    g->d_in[0] = ig__apply(g->ctx, &ig__op_index_add, g->attrs, in, 3);
+    g->d_in[0] = unpick(g->type[0], g->in[1], g->d_out[0], g->attrs);
 }
 
 const ig__op ig__op_index_select = {.name = "index_select",
@@ -338,6 +341,67 @@ const ig__op ig__op_index_select = {.name = "index_select",
                                     .explain = select_explain,
                                     .gradient = select_gradient,
                                     .needs = {IG_IN(1)}};
+
+/* ---- gather_rows and embedding: the rows that serving has too (elementwise.c) ------------------------------ */
+
+static const dim_attrs first_dim; /* dimension 0 */
+
+ig_status ig__pick_shape(ig__type *out, const ig__type *x, const ig__type *ids,
+                         const char *op, ig_error *err)
+{
+    if (x->n_dims < 1 || !ig__is_int(ids->dtype) ||
+        x->n_dims - 1 + ids->n_dims > IG_MAX_DIMS)
+        return ig__fail_shapes(err, op, "wants rows and their numbers", x, ids);
+    *out = (ig__type){.dtype = x->dtype};
+    for (int d = 0; d < ids->n_dims; d++)
+        out->dims[out->n_dims++] = ids->dims[d];
+    for (int d = 1; d < x->n_dims; d++)
+        out->dims[out->n_dims++] = x->dims[d];
+    return IG_OK;
+}
+
+int64_t ig__gather_rows_units(const ig__eval *e)
+{
+    return pick_units(&e->in[0], &e->in[1], 0);
+}
+void ig__gather_rows_eval(const ig__eval *e, int64_t begin, int64_t end)
+{
+    pick(e, &e->in[0], &e->in[1], 0, begin, end);
+}
+void ig__gather_rows_explain(const ig__eval *e, int64_t at, ig_error *err)
+{
+    explain_index(e, at, "gather_rows", e->in[0].type->dims[0].plus, err);
+}
+void ig__gather_rows_gradient(ig__gradient *g)
+{
+    g->d_in[0] = unpick(g->type[0], g->in[1], g->d_out[0], &first_dim);
+}
+
+int64_t ig__embedding_units(const ig__eval *e)
+{
+    return pick_units(&e->in[1], &e->in[0], 0);
+}
+void ig__embedding_eval(const ig__eval *e, int64_t begin, int64_t end)
+{
+    pick(e, &e->in[1], &e->in[0], 0, begin, end);
+}
+void ig__embedding_explain(const ig__eval *e, int64_t at, ig_error *err)
+{
+    const int64_t n = e->in[1].type->dims[0].plus;
+    ig__walk_over ids;
+    int64_t i;
+    ig__walk_make(&ids, &e->in[0], e->in[0].type);
+    ig__walk_load(&ids, at, 1, &i, IG_COMPUTE_I64);
+    ig__fail(err, IG_ERR_ARGUMENT,
+             "embedding: index %lld at place %lld is outside %lld..%lld", (long long)i,
+             (long long)at, (long long)-n, (long long)n - 1);
+}
+void ig__embedding_gradient(ig__gradient *g)
+{
+    g->d_in[1] = unpick(g->type[1], g->in[0], g->d_out[0], &first_dim);
+}
+
+/* ---- index_add --------------------------------------------------------------------------------------------- */
 
 static ig_status index_add_shape(ig__type *out, const ig__type *const *in, int n_in,
                                  const void *attrs, ig_error *err)
@@ -381,7 +445,7 @@ static void index_add_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
     const dim_attrs *a = e->attrs;
     if (e->phase == 0) {
-        copy_span(e, begin, end);
+        ig__copy_eval(e, begin, end);
         return;
     }
     const around x = around_of(e->in[0].type, a->dim);
@@ -553,7 +617,7 @@ ig_tensor *ig_embedding(ig_tensor *ids, ig_tensor *table)
 {
     if (table && table->type.n_dims != 2)
         return ig__fail_on(table->ctx, IG_ERR_SHAPE, "embedding: wants a table [V,D]");
-    return ids ? ig_index_select(table, 0, ids) : NULL;
+    return ig__apply2(&ig__op_embedding, NULL, ids, ig_contiguous(table));
 }
 
 ig_tensor *ig_cat(ig_tensor *const *x, int n, int dim)

@@ -172,10 +172,38 @@ static void cross_entropy_explain(const ig__eval *e, int64_t place, ig_error *er
              (long long)e->in[0].type->dims[e->in[0].type->n_dims - 1].plus - 1);
 }
 
+/* The same of plain operators, where the gradient is recorded itself. */
+static ig_tensor *slope_of(ig__gradient *g)
+{
+    const entropy_attrs *a = g->attrs;
+    ig_tensor *x = g->in[0], *t = g->in[1], *d = g->d_out[0];
+    const ig_dtype dtype = x->type.dtype;
+    const int64_t v = ig_tensor_dim(x, -1);
+    ig_tensor *zero = ig_tensor_scalar(g->ctx, dtype, 0);
+    ig_tensor *target = ig_add_scalar(ig_scale(ig_one_hot(t, v, dtype), 1 - a->smoothing),
+                                      a->smoothing / (double)v);
+    ig_tensor *slope = ig_sub(ig_softmax(x, -1), target);
+    ig_tensor *counts = ig_full_like(t, 1);
+    if (a->use_ignore)
+        counts =
+            ig_not_equal(t, ig_tensor_scalar(g->ctx, t->type.dtype, (double)a->ignore));
+    ig_tensor *counted = ig_not_equal(
+        counts, ig_tensor_scalar(g->ctx, counts ? counts->type.dtype : IG_DTYPE_BOOL, 0));
+    if (!a->sum)
+        d = ig_div(d, ig_cast(ig_maximum(ig_sum(counts, 0, NULL, false),
+                                         ig_tensor_scalar(g->ctx, IG_DTYPE_I64, 1)),
+                              dtype));
+    return ig_where(ig_unsqueeze(counted, -1), ig_mul(slope, d), zero);
+}
+
 static void cross_entropy_gradient(ig__gradient *g)
 {
     if (!g->d_out[0])
         return;
+    if (!g->ctx->no_grad) {
+        g->d_in[0] = slope_of(g);
+        return;
+    }
     ig_tensor *const in[4] = {g->in[0], g->in[1], g->out[1], g->d_out[0]};
     g->d_in[0] = ig__apply(g->ctx, &ig__op_cross_entropy_grad, g->attrs, in, 4);
 }

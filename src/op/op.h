@@ -90,7 +90,8 @@ typedef struct ig__room {
     size_t each, shared;
 } ig__room;
 
-/* y[i] = f(x0[i], x1[i], ..) for n elements of one compute type, all contiguous; y may be any x. */
+/* y[i] = f(x0[i], x1[i], ..) for n elements of one compute type, all contiguous; y may be any x. (An operand
+ * of bool whose last fellow is not bool comes as bytes; a result of bool from floats is written as bytes.) */
 typedef void ig__span_fn(const ig__eval *e, void *y, const void *const *x, int64_t n);
 
 /* What the gradient of a row is given, and gives. Bits of `needs`: what was saved for it. */

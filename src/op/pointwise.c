@@ -43,6 +43,7 @@ ig_status ig__broadcast(ig__type *out, const ig__type *const *in, int n_in, cons
 void ig__walk_make(ig__walk_over *w, const ig__array *x, const ig__type *type)
 {
     int n = 0;
+    w->t = NULL;
     w->data = x->data;
     w->dtype = x->type->dtype;
     for (int d = 0; d < type->n_dims; d++) {
@@ -64,6 +65,39 @@ void ig__walk_make(ig__walk_over *w, const ig__array *x, const ig__type *type)
         w->strides[n++] = 1;
     }
     w->n_dims = n;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static ig__number number_of(ig_dtype dtype)
+{
+    static const ig__number of[IG_DTYPE_COUNT] = {
+        [IG_DTYPE_F32] = IG__NUMBER_F32,  [IG_DTYPE_F64] = IG__NUMBER_F64,
+        [IG_DTYPE_F16] = IG__NUMBER_F16,  [IG_DTYPE_BF16] = IG__NUMBER_BF16,
+        [IG_DTYPE_I8] = IG__NUMBER_I8,    [IG_DTYPE_U8] = IG__NUMBER_U8,
+        [IG_DTYPE_I32] = IG__NUMBER_I32,  [IG_DTYPE_I64] = IG__NUMBER_I64,
+        [IG_DTYPE_BOOL] = IG__NUMBER_BOOL};
+    return of[dtype];
+}
+
+static void load(const ig__walk_over *w, void *dst, ig__compute to, const void *src,
+                 int64_t n)
+{
+    const int64_t stride = w->strides[w->n_dims - 1];
+    if (w->t && stride == 1)
+        w->t->convert(number_of(ig__dtype_of(to)), number_of(w->dtype), dst, src, n);
+    else
+        ig__load(dst, to, src, w->dtype, stride, n);
+}
+
+static void store(const ig__walk_over *w, void *dst, const void *src, ig__compute from,
+                  int64_t n)
+{
+    const int64_t stride = w->strides[w->n_dims - 1];
+    if (w->t && stride == 1)
+        w->t->convert(number_of(w->dtype), number_of(ig__dtype_of(from)), dst, src, n);
+    else
+        ig__store(dst, w->dtype, stride, src, from, n);
 }
 
 /* Call for each run along the last dimension: elements [first, first + n) of the index space. */
@@ -108,11 +142,10 @@ void ig__walk_load(const ig__walk_over *w, int64_t first, int64_t n, void *dst,
 {
     const int64_t size = (int64_t)ig_dtype_block_bytes(w->dtype);
     const size_t step = ig_dtype_block_bytes(ig__dtype_of(to));
-    const int64_t stride = w->strides[w->n_dims - 1];
     runs r;
     runs_begin(&r, w, first, n);
     for (int64_t run, offset; (run = runs_next(&r, w, &offset));) {
-        ig__load(dst, to, w->data + offset * size, w->dtype, stride, run);
+        load(w, dst, to, w->data + offset * size, run);
         dst = (char *)dst + (size_t)run * step;
     }
 }
@@ -122,13 +155,34 @@ void ig__walk_store(const ig__walk_over *w, int64_t first, int64_t n, const void
 {
     const int64_t size = (int64_t)ig_dtype_block_bytes(w->dtype);
     const size_t step = ig_dtype_block_bytes(ig__dtype_of(from));
-    const int64_t stride = w->strides[w->n_dims - 1];
     runs r;
     runs_begin(&r, w, first, n);
     for (int64_t run, offset; (run = runs_next(&r, w, &offset));) {
-        ig__store(w->data + offset * size, w->dtype, stride, src, from, run);
+        store(w, w->data + offset * size, src, from, run);
         src = (const char *)src + (size_t)run * step;
     }
+}
+
+/* The same bytes of a bool operand, not converted. */
+static void load_bytes(const ig__walk_over *w, int64_t first, int64_t n, uint8_t *dst)
+{
+    const int64_t stride = w->strides[w->n_dims - 1];
+    runs r;
+    runs_begin(&r, w, first, n);
+    for (int64_t run, offset; (run = runs_next(&r, w, &offset)); dst += run)
+        for (int64_t i = 0; i < run; i++)
+            dst[i] = (uint8_t)w->data[offset + i * stride];
+}
+
+static void store_bytes(const ig__walk_over *w, int64_t first, int64_t n,
+                        const uint8_t *src)
+{
+    const int64_t stride = w->strides[w->n_dims - 1];
+    runs r;
+    runs_begin(&r, w, first, n);
+    for (int64_t run, offset; (run = runs_next(&r, w, &offset)); src += run)
+        for (int64_t i = 0; i < run; i++)
+            w->data[offset + i * stride] = (char)src[i];
 }
 
 /* May chunks of x be read and written where they lie? */
@@ -146,17 +200,31 @@ void ig__pointwise(const ig__eval *e, ig__span_fn *const *span, int64_t begin, i
     ig__walk_over in[IG_MAX_INPUTS], out;
     bool ready[IG_MAX_INPUTS];
     for (int i = 0; i < e->n_in; i++) {
-        ig__walk_make(&in[i], &e->in[i], type);
+        in[i] = ig__walk_of(e, &e->in[i], type);
         ready[i] = lies_ready(&in[i], compute);
     }
-    ig__walk_make(&out, &e->out[0], type);
-    const bool out_ready = lies_ready(&out, compute);
+    out = ig__walk_of(e, &e->out[0], type);
+    /* a condition beside operands of another type stays as it is */
+    const bool bytes = e->n_in && in[e->n_in - 1].dtype != IG_DTYPE_BOOL;
+    const bool truths = out.dtype == IG_DTYPE_BOOL && compute != IG_COMPUTE_I64;
+    const size_t out_size = truths ? 1 : size;
+    const bool out_ready =
+        truths ? out.n_dims == 1 && out.strides[0] == 1 : lies_ready(&out, compute);
     const int64_t last = end * IG_SPAN < e->out[0].n ? end * IG_SPAN : e->out[0].n;
     for (int64_t at = begin * IG_SPAN; at < last; at += IG_CHUNK) {
         const int64_t n = last - at < IG_CHUNK ? last - at : IG_CHUNK;
         char *buffer = e->scratch;
         const void *x[IG_MAX_INPUTS];
         for (int i = 0; i < e->n_in; i++) {
+            if (in[i].dtype == IG_DTYPE_BOOL && bytes) {
+                x[i] = in[i].data + at;
+                if (in[i].n_dims == 1 && in[i].strides[0] == 1)
+                    continue;
+                load_bytes(&in[i], at, n, (uint8_t *)buffer);
+                x[i] = buffer;
+                buffer += IG_CHUNK * size;
+                continue;
+            }
             x[i] = in[i].data + (size_t)at * size;
             if (ready[i])
                 continue;
@@ -164,9 +232,11 @@ void ig__pointwise(const ig__eval *e, ig__span_fn *const *span, int64_t begin, i
             x[i] = buffer;
             buffer += IG_CHUNK * size;
         }
-        void *y = out_ready ? out.data + (size_t)at * size : buffer;
+        void *y = out_ready ? out.data + (size_t)at * out_size : buffer;
         span[compute](e, y, x, n);
-        if (!out_ready)
+        if (!out_ready && truths)
+            store_bytes(&out, at, n, y);
+        else if (!out_ready)
             ig__walk_store(&out, at, n, y, compute);
     }
 }
@@ -174,4 +244,60 @@ void ig__pointwise(const ig__eval *e, ig__span_fn *const *span, int64_t begin, i
 ig__room ig__pointwise_room(const ig__eval *e)
 {
     return (ig__room){.each = (size_t)(e->n_in + 1) * IG_CHUNK * 8};
+}
+
+/* ---- copies ----------------------------------------------------------------------------------- */
+
+/* A matrix whose columns lie together, to one whose rows do (4-byte elements): in tiles, so that each line of
+ * memory is touched once. Rows [begin, end) of the output. */
+enum { TILE = 16 };
+static void turn(float *y, const float *x, int64_t columns, int64_t x_stride, int64_t begin,
+                 int64_t end)
+{
+    float tile[TILE][TILE];
+    for (int64_t r = begin; r < end; r += TILE)
+        for (int64_t c = 0; c < columns; c += TILE) {
+            const int64_t rows = end - r < TILE ? end - r : TILE;
+            const int64_t n = columns - c < TILE ? columns - c : TILE;
+            for (int64_t j = 0; j < n; j++)
+                for (int64_t i = 0; i < rows; i++)
+                    tile[i][j] = x[(c + j) * x_stride + r + i];
+            for (int64_t i = 0; i < rows; i++)
+                memcpy(y + (r + i) * columns + c, tile[i], (size_t)n * 4);
+        }
+}
+
+void ig__copy_eval(const ig__eval *e, int64_t begin, int64_t end)
+{
+    const ig__compute compute = ig__compute_of(e->in[0].type->dtype);
+    const ig_dtype dtype = e->in[0].type->dtype;
+    const bool stretches = e->in[0].n != e->out[0].n;
+    const ig__walk_over in =
+        ig__walk_of(e, &e->in[0], stretches ? e->out[0].type : e->in[0].type);
+    const ig__walk_over out = ig__walk_of(e, &e->out[0], e->out[0].type);
+    const int64_t n = e->out[0].n, last = end * IG_SPAN < n ? end * IG_SPAN : n;
+    const bool plain = out.n_dims == 1 && out.strides[0] == 1;
+    if (in.n_dims == 2 && in.strides[0] == 1 && plain && dtype == e->out[0].type->dtype &&
+        ig_dtype_block_bytes(dtype) == 4) {
+        /* rows of the output whose first element lies in these units */
+        const int64_t columns = in.dims[1];
+        const int64_t from = (begin * IG_SPAN + columns - 1) / columns;
+        const int64_t to = (last + columns - 1) / columns;
+        turn((float *)(void *)out.data, (const float *)(const void *)in.data, columns,
+             in.strides[1], from, to < in.dims[0] ? to : in.dims[0]);
+        return;
+    }
+    if (plain && in.n_dims == 1 && in.strides[0] == 1) {
+        const int64_t at = begin * IG_SPAN;
+        if (at < last)
+            e->t->convert(number_of(out.dtype), number_of(dtype),
+                          out.data + (size_t)at * ig_dtype_block_bytes(out.dtype),
+                          in.data + (size_t)at * ig_dtype_block_bytes(dtype), last - at);
+        return;
+    }
+    for (int64_t at = begin * IG_SPAN; at < last; at += IG_CHUNK) {
+        const int64_t m = last - at < IG_CHUNK ? last - at : IG_CHUNK;
+        ig__walk_load(&in, at, m, e->scratch, compute);
+        ig__walk_store(&out, at, m, e->scratch, compute);
+    }
 }

@@ -47,6 +47,7 @@ void ig__reduction_make(ig__reduction *r, const ig__array *x, uint32_t mask)
 {
     r->kept.n_dims = r->reduced.n_dims = 0;
     r->kept.data = r->reduced.data = x->data;
+    r->kept.t = r->reduced.t = NULL;
     r->kept.dtype = r->reduced.dtype = x->type->dtype;
     r->n = r->n_out = 1;
     for (int d = 0; d < x->type->n_dims; d++) {
@@ -150,6 +151,12 @@ static double reduce_span(const ig__eval *e, const ig__walk_over *w, int64_t fir
         return e->t->reduce(op,
                             (const float *)(const void *)w->data + first * w->strides[0], n,
                             w->strides[0], center);
+    if ((rule == RULE_MAX || rule == RULE_MIN) && n && w->dtype == IG_DTYPE_F32 &&
+        w->n_dims == 1) {
+        const float *x = (const float *)(const void *)w->data + first * w->strides[0];
+        return (double)(rule == RULE_MAX ? e->t->largest : e->t->smallest)(x, n,
+                                                                           w->strides[0]);
+    }
     double lanes[IG_LANES] = {0}, value = start_of(rule);
     for (int64_t at = 0; at < n; at += IG_CHUNK) {
         const int64_t m = n - at < IG_CHUNK ? n - at : IG_CHUNK;
@@ -511,10 +518,46 @@ static void var_gradient(ig__gradient *g)
     g->d_in[0] = ig_mul(deviation, d);
 }
 
+/* Along a dimension: the product of the elements before each. */
+static ig_tensor *product_before(ig_tensor *x)
+{
+    return ig_cumprod(ig_pad(ig_slice(x, -1, 0, ig_tensor_dim(x, -1) - 1, 1), -1, 1, 0, 1),
+                      -1);
+}
+
+/* Each element's product of all others, of plain operators: reduced dimensions go last, as one. */
+static ig_tensor *others_of(ig_tensor *x, const ig__reduce_attrs *a)
+{
+    int order[IG_MAX_DIMS], back[IG_MAX_DIMS], n = 0;
+    int64_t dims[IG_MAX_DIMS], flat[IG_MAX_DIMS + 1];
+    const int n_dims = x->type.n_dims;
+    if (!x->n)
+        return x;
+    for (int pass = 0; pass < 2; pass++)
+        for (int d = 0; d < n_dims; d++)
+            if ((int)(a->mask >> d & 1) == pass)
+                order[n++] = d;
+    for (int i = 0; i < n_dims; i++) {
+        dims[i] = x->type.dims[order[i]].plus;
+        back[order[i]] = i;
+    }
+    flat[0] = -1;
+    flat[1] = count_of(&x->type, a);
+    ig_tensor *rows = ig_reshape(ig_permute(x, n_dims, order), 2, flat);
+    ig_tensor *behind = ig_flip(product_before(ig_flip(rows, -1)), -1);
+    ig_tensor *others = ig_mul(product_before(rows), behind);
+    return ig_permute(ig_reshape(others, n_dims, dims), n_dims, back);
+}
+
 /* The product of all others: from both sides, never divided by the element (0 would be lost). */
 static void prod_gradient(ig__gradient *g)
 {
     ig_tensor *const in[2] = {g->in[0], g->d_out[0]};
+    if (!g->ctx->no_grad) {
+        g->d_in[0] =
+            ig_mul(others_of(g->in[0], g->attrs), kept(g->d_out[0], g->type[0], g->attrs));
+        return;
+    }
     g->d_in[0] = ig__apply(g->ctx, &ig__op_prod_grad, g->attrs, in, 2);
 }
 

@@ -326,13 +326,26 @@ static ig_tensor *along(const ig__op *op, ig_tensor *x, int dim, bool keep)
     return ig__apply1(op, &attrs, x);
 }
 
+/* Rows whose elements lie far apart are laid side by side first, and back: many times faster than reading
+ * a line of memory for each element. */
+static ig_tensor *along_turned(const ig__op *op, ig_tensor *x, int dim)
+{
+    enum { FAR = 512 };
+    const int at = x && dim < 0 ? dim + x->type.n_dims : dim;
+    if (!x || at < 0 || at >= x->type.n_dims || x->strides[at] < FAR ||
+        x->type.dims[at].plus < FAR)
+        return along(op, x, dim, true);
+    ig_tensor *y = along(op, ig_contiguous(ig_transpose(x, at, -1)), -1, true);
+    return ig_transpose(y, at, -1);
+}
+
 ig_tensor *ig_softmax(ig_tensor *x, int dim)
 {
-    return along(&ig__op_softmax, x, dim, true);
+    return along_turned(&ig__op_softmax, x, dim);
 }
 ig_tensor *ig_log_softmax(ig_tensor *x, int dim)
 {
-    return along(&ig__op_log_softmax, x, dim, true);
+    return along_turned(&ig__op_log_softmax, x, dim);
 }
 ig_tensor *ig_logsumexp(ig_tensor *x, int dim, bool keep)
 {

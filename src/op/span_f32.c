@@ -60,6 +60,20 @@ void ig__f32_shift(const ig__eval *e, void *y, const void *const *x, int64_t n)
     const float by = (float)((const ig__scale_attrs *)e->attrs)->factor;
     e->t->binary(IG__BINARY_ADD, y, x[0], 1, &by, 0, n);
 }
+#define COMPARE_SPAN(name, kernel)                                                         \
+    void ig__f32_##name(const ig__eval *e, void *y, const void *const *x, int64_t n)       \
+    {                                                                                      \
+        e->t->compare(IG__COMPARE_##kernel, y, x[0], 1, x[1], 1, n);                       \
+    }
+COMPARE_SPAN(equal, EQ)
+COMPARE_SPAN(not_equal, NE)
+COMPARE_SPAN(less, LT)
+COMPARE_SPAN(less_equal, LE)
+
+void ig__f32_where(const ig__eval *e, void *y, const void *const *x, int64_t n)
+{
+    e->t->where(y, x[0], 1, x[1], 1, x[2], 1, n);
+}
 void ig__f32_clamp(const ig__eval *e, void *y, const void *const *x, int64_t n)
 {
     const ig__clamp_attrs *a = e->attrs;

@@ -51,11 +51,14 @@ BINARY(xor, !a != !b)
 
 void ig__i64_where(const ig__eval *e, void *y_, const void *const *x_, int64_t n)
 {
-    (void)e;
     int64_t *y = y_;
-    const int64_t *c = x_[0], *a = x_[1], *b = x_[2];
+    const bool wide =
+        e->in[2].type->dtype == IG_DTYPE_BOOL; /* then the condition is i64 too */
+    const int64_t *a = x_[1], *b = x_[2];
     for (int64_t i = 0; i < n; i++)
-        y[i] = c[i] ? a[i] : b[i];
+        y[i] = (wide ? ((const int64_t *)x_[0])[i] != 0 : ((const uint8_t *)x_[0])[i] != 0)
+                   ? a[i]
+                   : b[i];
 }
 
 void ig__i64_scale(const ig__eval *e, void *y_, const void *const *x_, int64_t n)

@@ -17,21 +17,6 @@ static int at_of(int n_dims, int dim)
     return dim < 0 ? dim + n_dims : dim;
 }
 
-/* The elements of in[0], in order, to out[0] (contiguous). */
-static void copy_eval(const ig__eval *e, int64_t begin, int64_t end)
-{
-    const ig__compute compute = ig__compute_of(e->in[0].type->dtype);
-    ig__walk_over in, out;
-    ig__walk_make(&in, &e->in[0], e->in[0].type);
-    ig__walk_make(&out, &e->out[0], e->out[0].type);
-    const int64_t last = end * IG_SPAN < e->out[0].n ? end * IG_SPAN : e->out[0].n;
-    for (int64_t at = begin * IG_SPAN; at < last; at += IG_CHUNK) {
-        const int64_t n = last - at < IG_CHUNK ? last - at : IG_CHUNK;
-        ig__walk_load(&in, at, n, e->scratch, compute);
-        ig__walk_store(&out, at, n, e->scratch, compute);
-    }
-}
-
 /* ---- reshape -------------------------------------------------------------------------------------- */
 
 static bool is_constant(const ig__type *type)
@@ -124,7 +109,7 @@ const ig__op ig__op_reshape = {.name = "reshape",
                                .walk = IG_WALK_VIEW,
                                .shape = reshape_shape,
                                .view = reshape_view,
-                               .eval = copy_eval,
+                               .eval = ig__copy_eval,
                                .room = ig__pointwise_room,
                                .gradient = reshape_gradient};
 
@@ -443,7 +428,7 @@ static int64_t put_units(const ig__eval *e)
 static void view_put_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
     if (e->phase == 0)
-        copy_eval(e, begin, end);
+        ig__copy_eval(e, begin, end);
     else
         put_region(e);
 }

@@ -65,6 +65,10 @@ BINARY(pow)
 BINARY(maximum)
 BINARY(minimum)
 BINARY(matmul)
+BINARY(bce_with_logits)
+BINARY(mse)
+BINARY(l1)
+BINARY(swiglu)
 
 static ig_tensor *f_where(ig_tensor *const *x)
 {
@@ -157,6 +161,80 @@ static ig_tensor *f_assign(ig_tensor *const *x)
     ig_scale_into(ig_select(y, 0, 0), 1.5);
     ig_add_into(ig_select(y, 1, 2), ig_select(x[0], 1, 0));
     return ig_mul(y, ig_sin(x[0]));
+}
+static ig_tensor *f_cumprod(ig_tensor *const *x)
+{
+    return ig_cumprod(x[0], 1);
+}
+static ig_tensor *f_cumsum(ig_tensor *const *x)
+{
+    return ig_square(ig_cumsum(x[0], 0));
+}
+static ig_tensor *f_sort(ig_tensor *const *x)
+{
+    return ig_square(ig_slice(ig_sort(x[0], 1, true, NULL), 1, 1, 4, 1));
+}
+static ig_tensor *f_norm(ig_tensor *const *x)
+{
+    const int dim = 1;
+    return ig_norm(x[0], 1, &dim, true);
+}
+static ig_tensor *f_tril(ig_tensor *const *x)
+{
+    return ig_square(ig_add(ig_tril(x[0], 1), ig_triu(x[0], 0)));
+}
+static ig_tensor *f_roll(ig_tensor *const *x)
+{
+    return ig_mul(ig_pad(ig_roll(x[0], 1, 2), 0, 1, 0, 0.5), ig_pad(x[0], 0, 0, 1, 2));
+}
+static ig_tensor *ids_of(ig_tensor *x, int64_t rows, int64_t columns, const int64_t *ids)
+{
+    return ig_tensor_from(ig_tensor_context(x), IG_DTYPE_I64, IG_SHAPE(rows, columns), ids);
+}
+static ig_tensor *f_embedding(ig_tensor *const *x)
+{
+    static const int64_t ids[4] = {2, 0, 2, -1};
+    return ig_square(ig_embedding(ids_of(x[0], 2, 2, ids), x[0]));
+}
+static ig_tensor *f_nll(ig_tensor *const *x)
+{
+    static const int64_t ids[3] = {4, 0, 1};
+    ig_tensor *t = ig_reshape(ids_of(x[0], 3, 1, ids), IG_SHAPE(3));
+    return ig_nll(ig_log_softmax(x[0], -1), t);
+}
+static ig_tensor *f_huber(ig_tensor *const *x)
+{
+    return ig_huber(x[0], ig_flip(x[0], 1), 0.7);
+}
+static ig_tensor *f_interpolate(ig_tensor *const *x)
+{
+    static const int64_t sizes[2] = {4, 3};
+    return ig_square(ig_interpolate(x[0], 2, sizes, true));
+}
+static ig_tensor *f_cat(ig_tensor *const *x)
+{
+    ig_tensor *const parts[3] = {x[1], x[0], x[1]};
+    return ig_square(ig_cat(parts, 3, 1));
+}
+static ig_tensor *f_stack(ig_tensor *const *x)
+{
+    return ig_square(ig_stack(x, 2, 1));
+}
+static ig_tensor *f_gather(ig_tensor *const *x)
+{
+    static const int64_t ids[6] = {1, 1, 4, 0, -1, 2};
+    return ig_mul(
+        ig_gather(x[0], 1, ids_of(x[0], 3, 2, ids)),
+        ig_index_select(x[1], 1, ig_reshape(ids_of(x[0], 1, 2, ids), IG_SHAPE(2))));
+}
+static ig_tensor *f_scatter(ig_tensor *const *x)
+{
+    static const int64_t ids[6] = {1, 1, 4, 0, -1, 2};
+    return ig_square(ig_scatter_add(x[0], 1, ids_of(x[0], 3, 2, ids), x[1]));
+}
+static ig_tensor *f_einsum(ig_tensor *const *x)
+{
+    return ig_einsum("ijk,jkl->il", x, 2);
 }
 static ig_tensor *f_cast(ig_tensor *const *x)
 {
@@ -364,20 +442,38 @@ static const entry entries[] = {
     ONE(log_softmax, -2, 2),
     ONE(cast, -2, 2),
     {.name = "sum", .f = f_sum, .n_in = 1, .dims = {{2, 3, 4}}, .low = -1, .high = 1},
-    {.name = "prod",
-     .f = f_prod,
-     .n_in = 1,
-     .dims = {{3, 4}},
-     .low = -2,
-     .high = 2,
-     .first_order = true},
+    {.name = "prod", .f = f_prod, .n_in = 1, .dims = {{3, 4}}, .low = -2, .high = 2},
     {.name = "cross_entropy",
      .f = f_cross_entropy,
      .n_in = 1,
      .dims = {{3, 5}},
      .low = -3,
-     .high = 3,
+     .high = 3},
+    {.name = "cumprod",
+     .f = f_cumprod,
+     .n_in = 1,
+     .dims = {{3, 4}},
+     .low = -2,
+     .high = 2,
      .first_order = true},
+    ONE(cumsum, -2, 2),
+    ONE(sort, -2, 2),
+    ONE(norm, -2, 2),
+    ONE(tril, -2, 2),
+    ONE(roll, -2, 2),
+    ONE(embedding, -2, 2),
+    ONE(nll, -2, 2),
+    ONE(huber, -2, 2),
+    ONE(interpolate, -2, 2),
+    TWO(cat, -2, 2, {3, 5}, {3, 2}),
+    TWO(stack, -2, 2, {3, 2}, {3, 2}),
+    TWO(gather, -2, 2, {3, 5}, {3, 5}),
+    TWO(scatter, -2, 2, {3, 5}, {3, 2}),
+    TWO(einsum, -1, 1, {2, 3, 2}, {3, 2, 2}),
+    TWO(bce_with_logits, 0.1, 0.9, {3, 5}, {3, 5}),
+    TWO(mse, -2, 2, {3, 5}, {3, 5}),
+    TWO(l1, -2, 2, {3, 5}, {3, 5}),
+    TWO(swiglu, -2, 2, {3, 5}, {3, 5}),
     TWO(add, -2, 2, {3, 5}, {5}),
     TWO(sub, -2, 2, {3, 1}, {1, 5}),
     TWO(mul, -2, 2, {2, 1, 3}, {4, 1}),

@@ -149,6 +149,16 @@ static void test_views(void **state)
     fails(ig_permute(x, 3, (const int[]){0, 0, 1}), "permute", "once");
     fails(ig_select(x, 1, 3), "select", "index 3");
     fails(ig_transpose(x, 0, 3), "transpose", "3");
+    ig_tensor *filled = ig_assign(ig_zeros(ctx, IG_DTYPE_F16, IG_SHAPE(2, 2)), e);
+    HAS(filled, 0, 1, 0, 1);
+    HAS(ig_assign(filled, ig_tensor_scalar(ctx, IG_DTYPE_I64, 3)), 3, 3, 3, 3);
+    fails(ig_assign(filled, ig_zeros(ctx, IG_DTYPE_F32, IG_SHAPE(5))), "copy",
+          "[5] f32, [2,2]");
+    fails(ig_assign(ig_select(filled, 0, 0), filled), "copy", "[2,2] f16, [2]");
+    fails(ig_add_into(ig_select(filled, 0, 0), filled), "add", "[2] f16");
+    ig_tensor *wide = iota(IG_SHAPE(50, 700)), *turned = ig_copy(ig_transpose(wide, 0, 1));
+    assert_true(ig_tensor_item(ig_sum(ig_not_equal(ig_transpose(wide, 0, 1), turned), 0,
+                                      NULL, false)) == 0);
     fails(ig_reshape(x, 9, (const int64_t[9]){1}), "reshape", "9");
 }
 
@@ -256,6 +266,11 @@ static void test_comparison(void **state)
     HAS(ig_logical_xor(p, q), 0, 1, 0, 0);
     HAS(ig_logical_not(p), 0, 1, 1, 1);
     HAS(ig_where(p, x, y), 1, 2, 2, 3);
+    HAS(ig_where(p, q, p), 1, 0, 0, 0); /* all bool */
+    HAS(ig_where(p, ig_cast(y, IG_DTYPE_I32), ig_cast(x, IG_DTYPE_I64)), 2, 2, 0, 4);
+    HAS(ig_where(ig_unsqueeze(ig_slice(p, 0, 0, 2, 1), 1), ig_cast(y, IG_DTYPE_BF16),
+                 ig_tensor_scalar(ctx, IG_DTYPE_BF16, 7)),
+        2, 2, 2, 3, 7, 7, 7, 7);
 }
 
 static void test_order(void **state)
