@@ -9,6 +9,7 @@
 #include "ingot/op.h"
 #include "ingot/grad.h"
 #include "ingot/optim.h"
+#include "ingot/tensor_file.h"
 #include "ingot/tokenizer.h"
 #include "ingot/template.h"
 #include "ingot/model.h"

@@ -12,11 +12,12 @@ static json_t *raw(const ig__json *v)
     return (json_t *)(uintptr_t)v;
 }
 
-ig_status ig__json_parse(ig__json **root_out, const char *text, size_t n_bytes,
-                         ig_error *err)
+static ig_status parse(ig__json **root_out, const char *text, size_t n_bytes, size_t flags,
+                       ig_error *err)
 {
     json_error_t why;
-    json_t *root = json_loadb(text, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+    json_t *root =
+        json_loadb(text, n_bytes, flags | JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
     *root_out = (ig__json *)root;
     if (root)
         return IG_OK;
@@ -24,6 +25,18 @@ ig_status ig__json_parse(ig__json **root_out, const char *text, size_t n_bytes,
         return ig__fail_memory(err, "json", n_bytes);
     return ig__fail(err, IG_ERR_FORMAT, "json: line %d, column %d: %s", why.line,
                     why.column, why.text);
+}
+
+ig_status ig__json_parse(ig__json **root_out, const char *text, size_t n_bytes,
+                         ig_error *err)
+{
+    return parse(root_out, text, n_bytes, 0, err);
+}
+
+ig_status ig__json_parse_unique(ig__json **root_out, const char *text, size_t n_bytes,
+                                ig_error *err)
+{
+    return parse(root_out, text, n_bytes, JSON_REJECT_DUPLICATES, err);
 }
 
 void ig__json_destroy(ig__json *root)

@@ -1,7 +1,7 @@
 /* JSON read into a tree: the one place that knows which library does it.
  *
  * Objects keep the order of their text; a repeated key keeps its first place and its last
- * value. Strings are valid UTF-8 and may hold a zero byte. The tree is immutable and
+ * value (ig__json_parse_unique refuses it). Strings are valid UTF-8 and may hold a zero byte. The tree is immutable and
  * borrowed pointers live as long as its root. Memory is the bought library's own.
  */
 #ifndef INGOT_BASE_JSON_H
@@ -25,6 +25,9 @@ typedef enum ig__json_kind {
  * failure *root_out is NULL. */
 IG_WARN_UNUSED ig_status ig__json_parse(ig__json **root_out, const char *text,
                                         size_t n_bytes, ig_error *err);
+/* The same, but a repeated key is a failure. */
+IG_WARN_UNUSED ig_status ig__json_parse_unique(ig__json **root_out, const char *text,
+                                               size_t n_bytes, ig_error *err);
 void ig__json_destroy(ig__json *root); /* the root only; may be NULL */
 
 ig__json_kind ig__json_kind_of(const ig__json *v);
