@@ -11,7 +11,7 @@ static const ig__gguf_tensor *find(const ig__builder *b, char *full, size_t cap,
                                    const char *name, va_list args)
 {
     vsnprintf(full, cap, name, args);
-    return ig__gguf_find_tensor(b->file, full);
+    return b->file ? ig__gguf_find_tensor(b->file, full) : NULL;
 }
 
 static ig__value fail_tensor(ig__builder *b, const char *name, const char *what)
@@ -22,6 +22,14 @@ static ig__value fail_tensor(ig__builder *b, const char *name, const char *what)
     return IG_NO_VALUE;
 }
 
+static ig__type matrix_type(ig_dtype dtype, int64_t n, int64_t k)
+{
+    ig__type type = {.dtype = dtype, .layout = IG_LAYOUT_GROUPS, .n_dims = 2};
+    type.dims[0] = ig__dim_of(n);
+    type.dims[1] = ig__dim_of(k);
+    return type;
+}
+
 ig__value ig__nn_matrix(ig__builder *b, int64_t n, int64_t k, const char *name, ...)
 {
     char full[96], what[160];
@@ -29,6 +37,8 @@ ig__value ig__nn_matrix(ig__builder *b, int64_t n, int64_t k, const char *name, 
     va_start(args, name);
     const ig__gguf_tensor *t = find(b, full, sizeof full, name, args);
     va_end(args);
+    if (!b->file)
+        return ig__graph_param(b->g, full, matrix_type(IG_DTYPE_F32, n, k));
     if (!t)
         return fail_tensor(b, full, "is missing");
     if (t->n_dims > 2 || t->dims[0] != k || t->dims[1] != n) {
@@ -45,10 +55,7 @@ ig__value ig__nn_matrix(ig__builder *b, int64_t n, int64_t k, const char *name, 
                  ig__gguf_type_name(t->file_type), (long long)k);
         return fail_tensor(b, full, what);
     }
-    ig__type type = {.dtype = t->dtype, .layout = IG_LAYOUT_GROUPS, .n_dims = 2};
-    type.dims[0] = ig__dim_of(n);
-    type.dims[1] = ig__dim_of(k);
-    return ig__graph_param(b->g, full, type);
+    return ig__graph_param(b->g, full, matrix_type(t->dtype, n, k));
 }
 
 ig__value ig__nn_vector(ig__builder *b, int64_t n, const char *name, ...)
@@ -58,14 +65,15 @@ ig__value ig__nn_vector(ig__builder *b, int64_t n, const char *name, ...)
     va_start(args, name);
     const ig__gguf_tensor *t = find(b, full, sizeof full, name, args);
     va_end(args);
-    if (!t)
+    if (b->file && !t)
         return fail_tensor(b, full, "is missing");
-    if (t->n_dims != 1 || t->dims[0] != n) {
+    if (b->file && (t->n_dims != 1 || t->dims[0] != n)) {
         snprintf(what, sizeof what, "has %lld values (offset %llu), wanted %lld",
                  (long long)t->dims[0], (unsigned long long)t->offset, (long long)n);
         return fail_tensor(b, full, what);
     }
-    if (t->dtype != IG_DTYPE_F32 && t->dtype != IG_DTYPE_F16 && t->dtype != IG_DTYPE_BF16)
+    if (b->file && t->dtype != IG_DTYPE_F32 && t->dtype != IG_DTYPE_F16 &&
+        t->dtype != IG_DTYPE_BF16)
         return fail_tensor(b, full, "is a vector of a type that is not f32, f16 or bf16");
     ig__type type = {.dtype = IG_DTYPE_F32, .n_dims = 1};
     type.dims[0] = ig__dim_of(n);
@@ -79,6 +87,8 @@ bool ig__nn_has(const ig__builder *b, const char *name, ...)
     va_start(args, name);
     const bool has = find(b, full, sizeof full, name, args) != NULL;
     va_end(args);
+    if (!b->file)
+        return b->untied && !strcmp(full, "output.weight");
     return has;
 }
 

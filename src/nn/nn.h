@@ -23,8 +23,10 @@ typedef struct ig__config {
 /* What a family's build works with. */
 typedef struct ig__builder {
     ig__graph *g;
-    const ig__gguf *file;
+    const ig__gguf
+        *file; /* NULL: parameters are float32, of the shapes that the sizes say */
     const ig__config *config;
+    bool untied; /* without a file: the head has a matrix of its own */
     ig__value tokens, positions, logit_rows;
 } ig__builder;
 

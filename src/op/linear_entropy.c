@@ -11,13 +11,15 @@
 
 #include "ingot/grad.h"
 #include "ingot/op.h"
+#include "kernel/matmul.h"
 #include "op/apply.h"
 #include "op/op_int.h"
+#include "op/pointwise.h"
 
 #include <string.h>
 
 /* Bytes of a chunk's logits, in f32: a few times what caches hold. */
-static const int64_t CHUNK_BYTES = 16 << 20;
+static const int64_t CHUNK_BYTES = 32 << 20;
 
 /* ---- the row: loss, then n operands, then their gradients -> loss ---------------------------------- */
 
@@ -60,6 +62,106 @@ const ig__op ig__op_linear_entropy = {.name = "linear_entropy",
                                       .needs = {0, ALL, ALL, ALL},
                                       .precision = IG_PRECISION_HIGH};
 
+/* ---- a product added to what is there: a [R,M], b [R,N] -> onto [M,N] += a^T b -------------------------- */
+
+typedef struct adding {
+    ig__mm_plan plan;
+    ig__mm_data data;
+} adding;
+
+static bool number_of(ig__mm_type *out, ig_dtype dtype)
+{
+    *out = dtype == IG_DTYPE_F64    ? IG__MM_F64
+           : dtype == IG_DTYPE_F16  ? IG__MM_F16
+           : dtype == IG_DTYPE_BF16 ? IG__MM_BF16
+                                    : IG__MM_F32;
+    return ig__is_float(dtype);
+}
+
+static ig_status add_product_shape(ig__type *out, const ig__type *const *in, int n_in,
+                                   const void *attrs, ig_error *err)
+{
+    (void)n_in, (void)attrs;
+    const ig__type *onto = in[0], *a = in[1], *b = in[2];
+    const ig_dtype sums = a->dtype == IG_DTYPE_F64 ? IG_DTYPE_F64 : IG_DTYPE_F32;
+    if (onto->n_dims != 2 || a->n_dims != 2 || b->n_dims != 2 || !ig__is_float(a->dtype) ||
+        a->dtype != b->dtype || onto->dtype != sums ||
+        !ig__dim_same(a->dims[0], b->dims[0]) || !ig__dim_same(onto->dims[0], a->dims[1]) ||
+        !ig__dim_same(onto->dims[1], b->dims[1]))
+        return ig__fail_shapes(err, "add_product", "wants [R,M] and [R,N] onto [M,N]", a,
+                               b);
+    *out = *onto;
+    return IG_OK;
+}
+
+/* Over arrays that are apart, it starts from in[0]; in place in[0] and the output are one. */
+static void make_adding(adding *p, const ig__eval *e)
+{
+    const ig__array *onto = &e->in[0], *a = &e->in[1], *b = &e->in[2];
+    ig__mm_problem q = {.m = onto->type->dims[0].plus,
+                        .n = onto->type->dims[1].plus,
+                        .k = a->type->dims[0].plus,
+                        .n_batch = {1, 1},
+                        .a = {.row = a->strides[1], .col = a->strides[0]},
+                        .b = {.row = b->strides[0], .col = b->strides[1]},
+                        .c = {.row = e->out[0].strides[0], .col = e->out[0].strides[1]},
+                        .alpha = 1,
+                        .beta = 1};
+    number_of(&q.a.type, a->type->dtype);
+    number_of(&q.b.type, b->type->dtype);
+    number_of(&q.c.type, onto->type->dtype);
+    p->plan = ig__mm_plan_make(e->k, &q, e->n_threads);
+    p->data = (ig__mm_data){.a = a->data, .b = b->data, .c = e->out[0].data};
+}
+
+static ig__room add_product_room(const ig__eval *e)
+{
+    adding p;
+    make_adding(&p, e);
+    return (ig__room){.each = p.plan.scratch_bytes + 64, .shared = sizeof p};
+}
+
+static int64_t add_product_units(const ig__eval *e)
+{
+    adding *p = e->shared;
+    make_adding(p, e);
+    if (e->out[0].data != e->in[0].data && e->out[0].n) {
+        ig__walk_over from, to;
+        ig__walk_make(&from, &e->in[0], e->in[0].type);
+        ig__walk_make(&to, &e->out[0], e->out[0].type);
+        for (int64_t i = 0; i < e->out[0].n; i++) {
+            double v;
+            ig__walk_load(&from, i, 1, &v, IG_COMPUTE_F64);
+            ig__walk_store(&to, i, 1, &v, IG_COMPUTE_F64);
+        }
+    }
+    return p->plan.n_pieces;
+}
+
+static void add_product_eval(const ig__eval *e, int64_t begin, int64_t end)
+{
+    const adding *p = e->shared;
+    ig__mm_walk w;
+    ig__mm_walk_begin(&w, &p->plan, &p->data, e->scratch);
+    ig__mm_walk_run(&w, begin, end);
+}
+
+static double add_product_work(const ig__eval *e)
+{
+    return (double)e->out[0].n * (double)e->in[1].type->dims[0].plus / 32;
+}
+
+const ig__op ig__op_add_product = {.name = "add_product",
+                                   .n_in_least = 3,
+                                   .n_in_most = 3,
+                                   .shape = add_product_shape,
+                                   .n_units = add_product_units,
+                                   .eval = add_product_eval,
+                                   .room = add_product_room,
+                                   .work = add_product_work,
+                                   .gradient = ig__gradient_missing,
+                                   .precision = IG_PRECISION_LOW};
+
 /* ---- the walk over chunks ------------------------------------------------------------------------------ */
 
 typedef struct head {
@@ -87,8 +189,14 @@ static bool add_gradients(head *h, ig_tensor *x, ig_tensor *d, int64_t first, in
     static const int rows = 0;
     if (h->want[0] && !ig_assign(ig_slice(h->d[0], 0, first, end, 1), ig_matmul(d, h->w)))
         return false;
-    if (h->want[1] && !(h->d[1] = joined(h->d[1], ig_matmul(ig_transpose(d, 0, 1), x))))
+    if (h->want[1] && h->d[1]) {
+        ig_tensor *const in[3] = {h->d[1], d, x};
+        if (!ig__apply_into(&ig__op_add_product, NULL, in, 3, h->d[1]))
+            return false;
+    } else if (h->want[1] &&
+               !(h->d[1] = joined(NULL, ig_matmul(ig_transpose(d, 0, 1), x)))) {
         return false;
+    }
     return !h->want[2] || (h->d[2] = joined(h->d[2], ig_sum(d, 1, &rows, false)));
 }
 
@@ -102,8 +210,8 @@ static bool add_chunk(head *h, int64_t first, int64_t end)
     ig_grad_enable(h->ctx, grads);
     if (grads && !ig_tensor_require_grad(logits, true))
         return false;
-    ig_tensor *loss =
-        ig_cross_entropy(logits, ig_slice(h->targets, 0, first, end, 1), &h->opts);
+    ig_tensor *targets = ig_slice(h->targets, 0, first, end, 1);
+    ig_tensor *loss = ig__cross_entropy_from(logits, targets, &h->opts, first);
     if (grads && ig_gradients(&d, &logits, 1, &loss, &h->share, 1, NULL) != IG_OK)
         return false;
     ig_grad_enable(h->ctx, false);
