@@ -15,6 +15,9 @@
  */
 #include "verbs.h"
 
+#include "bench_serve.h"
+#include "load_client.h"
+#include "load_plan.h"
 #include "session.h"
 
 #include <math.h>
@@ -27,26 +30,37 @@ typedef struct bench_opts {
     const char *isa;
     int kv;
     bool exact, csv, json;
+    bench_serve_opts serve;
 } bench_opts;
 
 #define AT(field) offsetof(bench_opts, field)
 static const args_option options[] = {
-    {"--prompt", 0, ARGS_INTS, AT(prompt), "N,...", "tokens of a prompt; 0: none", 0,
-     1 << 20, NULL},
-    {"--decode", 0, ARGS_INTS, AT(decode), "N,...", "steps of one token; 0: none", 0,
-     1 << 20, NULL},
-    {"--depth", 0, ARGS_INTS, AT(depth), "N,...", "tokens that stand before", 0, 1 << 20,
-     NULL},
-    {"--batch", 0, ARGS_INTS, AT(batch), "N,...", "sequences decoded at once", 1, 256,
-     NULL},
-    {"--threads", 't', ARGS_INTS, AT(threads), "N,...", "0: all cores", 0, 64, NULL},
-    {"--repeat", 0, ARGS_INT, AT(repeat), "N", "runs of each test", 1, 1000, NULL},
+    {"--prompt", 0, ARGS_INTS, AT(prompt), "N,...", "tokens", 0, 1 << 20, NULL},
+    {"--decode", 0, ARGS_INTS, AT(decode), "N,...", "steps", 0, 1 << 20, NULL},
+    {"--depth", 0, ARGS_INTS, AT(depth), "N,...", "before", 0, 1 << 20, NULL},
+    {"--batch", 0, ARGS_INTS, AT(batch), "N,...", "at once", 1, 256, NULL},
+    {"--threads", 't', ARGS_INTS, AT(threads), "N,...", "0: all", 0, 64, NULL},
+    {"--repeat", 0, ARGS_INT, AT(repeat), "N", "runs", 1, 1000, NULL},
     {"--kv-type", 0, ARGS_CHOICE, AT(kv), "f16|f32|q8_0", "", 0, 0, NULL},
-    {"--exact", 0, ARGS_FLAG, AT(exact), NULL, "activations and KV in float32", 0, 0, ""},
-    {"--isa", 0, ARGS_TEXT, AT(isa), "NAME", "ref, avx2, avx512 or amx", 0, 0, "the best"},
-    {"--csv", 0, ARGS_FLAG, AT(csv), NULL, "a line a result", 0, 0, ""},
-    {"--json", 0, ARGS_FLAG, AT(json), NULL, "one object: results, machine, model", 0, 0,
-     ""},
+    {"--exact", 0, ARGS_FLAG, AT(exact), NULL, "float32 inside", 0, 0, ""},
+    {"--isa", 0, ARGS_TEXT, AT(isa), "NAME", "", 0, 0, "the best"},
+    {"--csv", 0, ARGS_FLAG, AT(csv), NULL, "lines", 0, 0, ""},
+    {"--json", 0, ARGS_FLAG, AT(json), NULL, "one object", 0, 0, ""},
+    {"--serve", 0, ARGS_TEXT, AT(serve.url), "URL", "load there", 0, 0, ""},
+    {"--users", 0, ARGS_INT, AT(serve.users), "N", "at once", 0, LOAD_MOST_OPEN, "8"},
+    {"--rate", 0, ARGS_REAL, AT(serve.rate), "X", "a second", 0, 1e6, ""},
+    {"--requests", 0, ARGS_INT, AT(serve.n_requests), "N", "", 0, 1e9, "100"},
+    {"--seconds", 0, ARGS_REAL, AT(serve.seconds), "X", "begin so long", 0, 1e6, ""},
+    {"--input", 0, ARGS_TEXT, AT(serve.input), "N[-M]", "words", 0, 0, "128"},
+    {"--output", 0, ARGS_TEXT, AT(serve.output), "N[-M]", "tokens", 0, 0, "128"},
+    {"--shared", 0, ARGS_INT, AT(serve.shared), "N", "in common", 0, LOAD_LONGEST, NULL},
+    {"--completions", 0, ARGS_FLAG, AT(serve.completions), NULL, "no chats", 0, 0, ""},
+    {"--ignore-eos", 0, ARGS_FLAG, AT(serve.ignore_eos), NULL, "whole --output", 0, 0, ""},
+    {"--temp", 0, ARGS_REAL, AT(serve.temp), "X", "", 0, 100, NULL},
+    {"--seed", 0, ARGS_INT, AT(serve.seed), "N", "", 0, 1e15, NULL},
+    {"--model", 0, ARGS_TEXT, AT(serve.model), "NAME", "to ask for", 0, 0, "any"},
+    {"--api-key-file", 0, ARGS_TEXT, AT(serve.key_file), "FILE", "", 0, 0, "no key"},
+    {"--timeout", 0, ARGS_REAL, AT(serve.timeout_s), "S", "a request", 0.001, 1e6, NULL},
 };
 
 static void defaults(void *at)
@@ -58,6 +72,7 @@ static void defaults(void *at)
     o->batch = (args_ints){{1}, 1};
     o->threads = (args_ints){{0}, 1};
     o->repeat = 5;
+    bench_serve_defaults(&o->serve);
 }
 
 enum { MAX_BATCH = 256, MAX_FEED = 512 };
@@ -455,10 +470,15 @@ static json_t *results_json(const bench *b)
 
 static int run(report *out, const void *opts, const char *const *operands, int n_operands)
 {
-    (void)n_operands;
     const bench_opts *o = opts;
     if (o->csv && o->json)
         return report_usage("bench: --csv and --json exclude each other");
+    if (!n_operands && !o->serve.url)
+        return report_usage("bench: MODEL is missing");
+    if (n_operands && o->serve.url)
+        return report_usage("bench: --serve measures a server, not '%s'", operands[0]);
+    if (o->serve.url)
+        return bench_serve_run(out, &o->serve, o->csv, o->json);
     bench *b = calloc(1, sizeof *b);
     if (!b)
         return report_fail("bench: out of memory");
@@ -484,11 +504,10 @@ static int run(report *out, const void *opts, const char *const *operands, int n
 const args_verb verb_bench = {
     "bench",
     "MODEL",
-
-    "Measure tokens a second beside what this machine allows.\n"
-    "The limits are set by memory bandwidth and dot-product peaks, measured in the\n"
-    "same run. Lists: every combination runs.",
-    1,
+    "Measure tokens a second beside what this machine allows: memory bandwidth and\n"
+    "dot-product peaks, measured in the same run. Lists: every combination runs.\n"
+    "With --serve URL in place of MODEL: load on a server, and what its users felt.",
+    0,
     1,
     options,
     sizeof options / sizeof *options,

@@ -10,6 +10,7 @@
 #include "ingot/grad.h"
 #include "ingot/optim.h"
 #include "ingot/tensor_file.h"
+#include "ingot/npy.h"
 #include "ingot/module.h"
 #include "ingot/tokenizer.h"
 #include "ingot/template.h"

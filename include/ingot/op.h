@@ -328,6 +328,11 @@ typedef struct ig_cross_entropy_opts {
  * outside 0 .. V-1 that is not ignored is an error with its place and value. opts may be NULL. */
 IG_API ig_tensor *ig_cross_entropy(ig_tensor *logits, ig_tensor *targets,
                                    const ig_cross_entropy_opts *opts);
+/* The same of ig_linear(x, w, bias), x [..,D], w [V,D], bias [V] or NULL, without its logits ever
+ * being whole: for large vocabularies. First order only. */
+IG_API ig_tensor *ig_linear_cross_entropy(ig_tensor *x, ig_tensor *w, ig_tensor *bias,
+                                          ig_tensor *targets,
+                                          const ig_cross_entropy_opts *opts);
 /* means over all elements */
 IG_API ig_tensor *ig_mse(ig_tensor *x, ig_tensor *y);
 IG_API ig_tensor *ig_l1(ig_tensor *x, ig_tensor *y);

@@ -27,7 +27,7 @@ enum {
     DIRECT_PANELS = 2,     /* A is packed if more panels read it */
     STAGE_COLUMNS = 512,   /* most columns of a piece that is staged */
     DEEP_BYTES = 1 << 20,  /* of a block's whole rows, to go panel by panel ... */
-    DEEP_ROWS = 128,       /* ... and so many of them, or B is packed too often */
+    DEEP_ROWS = 400,       /* ... and so many of them, or B is packed too often */
     ROOM = 64              /* bytes behind a packed block */
 };
 static const size_t HELD_BYTES = (size_t)8 << 20; /* most of A that a thread keeps packed */

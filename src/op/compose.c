@@ -50,11 +50,6 @@ ig_tensor *ig_nll(ig_tensor *log_p, ig_tensor *targets)
 
 /* ---- gates, norms -------------------------------------------------------------------------------------------- */
 
-ig_tensor *ig_swiglu(ig_tensor *gate, ig_tensor *x)
-{
-    return ig_mul(ig_silu(gate), x);
-}
-
 /* The root of the sum of squares. At zero its gradient is 0: the root is taken of 1 there, and not used. */
 ig_tensor *ig_norm(ig_tensor *x, int n, const int *dims, bool keep)
 {

@@ -10,6 +10,7 @@
 
 #include "ingot/op.h"
 #include "op/apply.h"
+#include "op/network.h"
 #include "op/op_int.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@
 
 typedef struct entropy_attrs {
     double smoothing;
-    int64_t ignore;
+    int64_t ignore, first; /* first: the place of row 0, for messages */
     bool use_ignore, sum;
 } entropy_attrs;
 
@@ -168,7 +169,7 @@ static void cross_entropy_explain(const ig__eval *e, int64_t place, ig_error *er
     ig__walk_load(&w, place, 1, &t, IG_COMPUTE_I64);
     ig__fail(err, IG_ERR_ARGUMENT,
              "cross_entropy: target %lld at position %lld is outside 0..%lld", (long long)t,
-             (long long)place,
+             (long long)(((const entropy_attrs *)e->attrs)->first + place),
              (long long)e->in[0].type->dims[e->in[0].type->n_dims - 1].plus - 1);
 }
 
@@ -307,13 +308,14 @@ const ig__op ig__op_cross_entropy_grad = {.name = "cross_entropy_grad",
 
 /* ---- public ------------------------------------------------------------------------------------------- */
 
-ig_tensor *ig_cross_entropy(ig_tensor *logits, ig_tensor *targets,
-                            const ig_cross_entropy_opts *opts)
+ig_tensor *ig__cross_entropy_from(ig_tensor *logits, ig_tensor *targets,
+                                  const ig_cross_entropy_opts *opts, int64_t first)
 {
     entropy_attrs attrs;
     ig_tensor *const in[2] = {logits, targets};
     ig_tensor *out[2];
     memset(&attrs, 0, sizeof attrs);
+    attrs.first = first;
     if (opts) {
         attrs.smoothing = opts->label_smoothing;
         attrs.ignore = opts->ignore;
@@ -326,4 +328,10 @@ ig_tensor *ig_cross_entropy(ig_tensor *logits, ig_tensor *targets,
                            attrs.smoothing);
     ig__apply_all(NULL, &ig__op_cross_entropy, &attrs, in, 2, out);
     return out[0];
+}
+
+ig_tensor *ig_cross_entropy(ig_tensor *logits, ig_tensor *targets,
+                            const ig_cross_entropy_opts *opts)
+{
+    return ig__cross_entropy_from(logits, targets, opts, 0);
 }

@@ -35,4 +35,18 @@ extern const ig__op ig__op_attention_tiled, ig__op_attention_tiled_grad;
 /* recurrent.c; operands dense but lengths */
 extern const ig__op ig__op_recurrent, ig__op_recurrent_grad;
 
+/* loss.c: ig_cross_entropy of a part that begins at row `first`, for messages. */
+ig_tensor *ig__cross_entropy_from(ig_tensor *logits, ig_tensor *targets,
+                                  const ig_cross_entropy_opts *opts, int64_t first);
+/* linear_entropy.c */
+extern const ig__op ig__op_linear_entropy, ig__op_add_product;
+
+/* gate.c, batch_norm.c */
+extern const ig__op ig__op_swiglu, ig__op_swiglu_grad;
+extern const ig__op ig__op_batch_norm, ig__op_batch_norm_grad;
+/* y of x's shape, mean [C] and variance [C] of the batch; gain and bias may be NULL. False: on the
+ * context. */
+bool ig__batch_norm(ig_tensor *out[3], ig_tensor *x, ig_tensor *gain, ig_tensor *bias,
+                    double eps);
+
 #endif

@@ -1,5 +1,5 @@
-/* Norms: layer norm and RMS norm over the last dimension, as rows; group norm and batch norm out of them
- * and of other operators.
+/* Norms: layer norm and RMS norm over the last dimension, as rows; group norm out of them; and batch norm's
+ * running statistics (its row is in batch_norm.c).
  *
  *   layer   y = (x - mean) / sqrt(var + eps) g + b        rms   y = x / sqrt(mean(x^2) + eps) g
  *
@@ -469,7 +469,8 @@ static void move_running(ig_tensor *running, ig_tensor *now, double momentum)
 {
     ig_context *ctx = running->ctx;
     const bool was = ig_grad_enable(ctx, false);
-    ig_add_into(running, ig_scale(ig_sub(now, running), momentum));
+    ig_add_into(running,
+                ig_scale(ig_sub(ig__cast(now, running->type.dtype), running), momentum));
     ig_grad_enable(ctx, was);
 }
 
@@ -483,31 +484,28 @@ ig_tensor *ig_batch_norm(ig_tensor *x, ig_tensor *gain, ig_tensor *bias,
     if (!check_channels("batch_norm", x, gain) || !check_channels("batch_norm", x, bias) ||
         !check_channels("batch_norm", x, o.mean) || !check_channels("batch_norm", x, o.var))
         return NULL;
-    const int n_dims = x->type.n_dims;
-    ig_tensor *mean = by_channel(o.mean, n_dims), *var = by_channel(o.var, n_dims);
     if (o.train) {
-        int dims[IG_MAX_DIMS] = {0};
-        for (int d = 2; d < n_dims; d++)
-            dims[d - 1] = d;
-        mean = ig_mean(x, n_dims - 1, dims, true);
-        var = ig_var(x, n_dims - 1, dims, true, 0);
         const int64_t channels = x->type.dims[1].plus;
         const double count = channels ? (double)(x->n / channels) : 0;
-        if (o.mean && mean)
-            move_running(o.mean, ig_reshape(ig_detach(mean), 1, &channels), momentum);
-        if (o.var && var) /* of the population, from that of the sample */
+        ig_tensor *out[3];
+        if (!ig__batch_norm(out, x, gain, bias, eps))
+            return NULL;
+        if (o.mean)
+            move_running(o.mean, ig_detach(out[1]), momentum);
+        if (o.var) /* of the population, from that of the sample */
             move_running(o.var,
-                         ig_scale(ig_reshape(ig_detach(var), 1, &channels),
-                                  count > 1 ? count / (count - 1) : 1),
+                         ig_scale(ig_detach(out[2]), count > 1 ? count / (count - 1) : 1),
                          momentum);
-    } else if (!mean || !var) {
+        return out[0];
+    }
+    if (!o.mean || !o.var)
         return ig__fail_on(x->ctx, IG_ERR_ARGUMENT,
                            "batch_norm: without training it wants running mean and "
                            "variance");
-    }
-    ig_tensor *scale = ig_rsqrt(ig_add_scalar(var, eps));
+    const int n_dims = x->type.n_dims;
+    ig_tensor *scale = ig_rsqrt(ig_add_scalar(by_channel(o.var, n_dims), eps));
     if (gain)
         scale = ig_mul(scale, by_channel(gain, n_dims));
-    ig_tensor *y = ig_mul(ig_sub(x, mean), scale);
+    ig_tensor *y = ig_mul(ig_sub(x, by_channel(o.mean, n_dims)), scale);
     return bias ? ig_add(y, by_channel(bias, n_dims)) : y;
 }

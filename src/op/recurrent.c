@@ -23,13 +23,7 @@
 
 enum { ROWS = 16, BLOCK = 32 }; /* sequences of a unit; columns of one that transposes */
 
-typedef struct layer_attrs {
-    ig_cell cell;
-    bool backwards, lengths;
-} layer_attrs;
-
-/* Operands of the layer, and of its gradient. */
-enum { IN_X, IN_W, IN_BIAS, IN_H0, IN_C0 };
+/* Operands of the gradient, and its results. */
 enum {
     DOWN_Y,
     DOWN_LAST,
@@ -41,8 +35,6 @@ enum {
     BACK_H0,
     BACK_C0
 };
-/* Results of both. */
-enum { OUT_Y, OUT_LAST, OUT_GATES, OUT_EXTRA };
 enum { OUT_DX, OUT_DH, OUT_STATES, OUT_BEFORE };
 
 static int64_t dim(const ig__type *t, int d)
@@ -68,7 +60,7 @@ static int64_t extra_width(ig_cell cell, int64_t d)
 static ig_status layer_shape(ig__type *out, const ig__type *const *in, int n_in,
                              const void *attrs, ig_error *err)
 {
-    const layer_attrs *a = attrs;
+    const ig__recurrent_attrs *a = attrs;
     const ig__type *x = in[IN_X], *w = in[IN_W];
     const int64_t gates = ig__cell_gates(a->cell);
     const ig_dtype dtype = x->dtype;
@@ -97,7 +89,7 @@ static ig_status layer_grad_shape(ig__type *out, const ig__type *const *in, int 
                                   const void *attrs, ig_error *err)
 {
     (void)n_in, (void)err;
-    const layer_attrs *a = attrs;
+    const ig__recurrent_attrs *a = attrs;
     const ig__type *y = in[BACK_Y], *w = in[BACK_W];
     const int64_t b = dim(y, 0), t = dim(y, 1), d = dim(y, 2);
     out[OUT_DX] = plain(y->dtype, 3, b, t, dim(w, 0));
@@ -133,7 +125,7 @@ static size_t aligned(size_t n)
 
 static layer_walk walk_of(const ig__eval *e, const ig__array *y, const ig__array *w)
 {
-    const layer_attrs *a = e->attrs;
+    const ig__recurrent_attrs *a = e->attrs;
     layer_walk k = {.cell = a->cell, .backwards = a->backwards};
     k.batch = dim(y->type, 0);
     k.steps = dim(y->type, 1);
@@ -497,7 +489,7 @@ static ig_tensor *down(ig__gradient *g, int i)
 
 static void layer_gradient(ig__gradient *g)
 {
-    const layer_attrs *a = g->attrs;
+    const ig__recurrent_attrs *a = g->attrs;
     static const int all_but_last[2] = {0, 1};
     ig_tensor *in[10] = {down(g, OUT_Y),    down(g, OUT_LAST), down(g, OUT_EXTRA),
                          g->in[IN_W],       g->out[OUT_Y],     g->out[OUT_GATES],
@@ -530,7 +522,7 @@ static void layer_gradient(ig__gradient *g)
 const ig__op ig__op_recurrent = {.name = "recurrent",
                                  .n_in_least = 4,
                                  .n_in_most = 6,
-                                 .attrs_bytes = sizeof(layer_attrs),
+                                 .attrs_bytes = sizeof(ig__recurrent_attrs),
                                  .shape = layer_shape,
                                  .n_out = 4,
                                  .n_phases = 2,
@@ -546,7 +538,7 @@ const ig__op ig__op_recurrent = {.name = "recurrent",
 const ig__op ig__op_recurrent_grad = {.name = "recurrent_grad",
                                       .n_in_least = 8,
                                       .n_in_most = 10,
-                                      .attrs_bytes = sizeof(layer_attrs),
+                                      .attrs_bytes = sizeof(ig__recurrent_attrs),
                                       .shape = layer_grad_shape,
                                       .n_out = 4,
                                       .n_units = layer_grad_units,
@@ -556,125 +548,3 @@ const ig__op ig__op_recurrent_grad = {.name = "recurrent_grad",
                                       .explain = layer_explain,
                                       .gradient = ig__gradient_missing,
                                       .precision = IG_PRECISION_LOW};
-
-/* ---- public ------------------------------------------------------------------------------------------- */
-
-typedef struct direction {
-    ig_tensor *x, *w_in, *w, *b_in, *b, *h0, *c0; /* then one dtype */
-} direction;
-
-static ig_tensor *zeros(ig_tensor *like, int n_dims, int64_t a, int64_t b)
-{
-    return ig_zeros(like->ctx, like->type.dtype, n_dims, (const int64_t[]){a, b});
-}
-
-/* One layer in one direction: its outputs, last state and last cell. */
-static bool run_direction(ig_tensor *out[3], const layer_attrs *attrs, const direction *by,
-                          ig_tensor *lengths)
-{
-    ig_tensor *in[7] = {by->x, by->w_in, by->w, by->b_in, by->b, by->h0, by->c0};
-    ig_tensor *operands[6], *results[4];
-    ig_dtype result;
-    int n = 0;
-    if (!ig__dense("recurrent", in, 7, &result))
-        return false;
-    if (in[2]->type.n_dims != 2)
-        return ig__fail_shapes(&in[0]->ctx->error, "recurrent", "wants w [G*D,D]",
-                               &in[2]->type, NULL),
-               false;
-    const int64_t batch = dim(&in[0]->type, 0), d = dim(&in[2]->type, 1);
-    operands[n++] = ig__contiguous(ig_linear(in[0], in[1], in[3]));
-    operands[n++] = in[2];
-    operands[n++] = in[4] ? in[4] : zeros(in[0], 1, dim(&in[2]->type, 0), 0);
-    operands[n++] = in[5] ? in[5] : zeros(in[0], 2, batch, d);
-    if (attrs->cell == IG_CELL_LSTM)
-        operands[n++] = in[6] ? in[6] : zeros(in[0], 2, batch, d);
-    if (lengths)
-        operands[n++] = lengths;
-    if (!ig__apply_all(NULL, &ig__op_recurrent, attrs, operands, n, results))
-        return false;
-    out[0] = ig__cast(results[OUT_Y], result);
-    out[1] = ig__cast(results[OUT_LAST], result);
-    out[2] = NULL;
-    const int64_t steps = dim(&in[0]->type, 1);
-    if (attrs->cell == IG_CELL_LSTM) /* kept through steps that are not there */
-        out[2] = steps ? ig__cast(ig_select(results[OUT_EXTRA], 1,
-                                            attrs->backwards ? 0 : steps - 1),
-                                  result)
-                       : operands[IN_C0];
-    return out[0] && out[1];
-}
-
-/* Row `at` of [L,B,D], or NULL. */
-static ig_tensor *state_of(ig_tensor *states, int at)
-{
-    return states ? ig_select(states, 0, at) : NULL;
-}
-
-static bool check_call(ig_cell cell, ig_tensor *x, ig_tensor *const *w, int n, int ways,
-                       int layers)
-{
-    if (!x || ig__context_failed(x->ctx))
-        return false;
-    if (x->type.n_dims != 3 || (unsigned)cell > IG_CELL_GRU)
-        return ig__fail_shapes(&x->ctx->error, "recurrent", "wants x [B,T,D]", &x->type,
-                               NULL),
-               false;
-    if (layers < 1 || layers > 32 || n != 4 * layers * ways)
-        return ig__fail_on(x->ctx, IG_ERR_ARGUMENT,
-                           "recurrent: %d layers in %d directions want four weights each, "
-                           "not %d in all; at most 32 layers",
-                           layers, ways, n),
-               false;
-    for (int i = 0; i < n; i += 4)
-        if (!w[i] || !w[i + 1])
-            return false;
-    return true;
-}
-
-ig_tensor *ig_recurrent(ig_cell cell, ig_tensor *x, ig_tensor *const *weights,
-                        int n_weights, const ig_recurrent_opts *opts)
-{
-    static const ig_recurrent_opts defaults = {0};
-    const ig_recurrent_opts *o = opts ? opts : &defaults;
-    const int layers = o->layers ? o->layers : 1, ways = o->both ? 2 : 1;
-    ig_tensor *last[64], *cells[64];
-    if (o->h_out)
-        *o->h_out = NULL;
-    if (o->c_out)
-        *o->c_out = NULL;
-    if (!check_call(cell, x, weights, n_weights, ways, layers))
-        return NULL;
-    for (int layer = 0; layer < layers; layer++) {
-        ig_tensor *sides[2];
-        if (layer && o->dropout > 0)
-            x = ig_dropout(x, o->dropout);
-        for (int way = 0; way < ways; way++) {
-            const int at = layer * ways + way;
-            ig_tensor *const *w = weights + 4 * at, *out[3];
-            const direction by = {x,
-                                  w[0],
-                                  w[1],
-                                  w[2],
-                                  w[3],
-                                  state_of(o->h0, at),
-                                  cell == IG_CELL_LSTM ? state_of(o->c0, at) : NULL};
-            layer_attrs attrs;
-            memset(&attrs, 0, sizeof attrs);
-            attrs.cell = cell;
-            attrs.backwards = way == 1;
-            attrs.lengths = o->lengths != NULL;
-            if (!run_direction(out, &attrs, &by, o->lengths))
-                return NULL;
-            sides[way] = out[0];
-            last[at] = out[1];
-            cells[at] = out[2];
-        }
-        x = ways == 2 ? ig_cat(sides, 2, -1) : sides[0];
-    }
-    if (o->h_out)
-        *o->h_out = ig_stack(last, layers * ways, 0);
-    if (o->c_out && cell == IG_CELL_LSTM)
-        *o->c_out = ig_stack(cells, layers * ways, 0);
-    return x;
-}

@@ -1,8 +1,16 @@
-/* The cells of recurrent layers, for one row of D units, in f32 or f64. */
+/* A recurrent layer in one direction, and its cells: one row of D units, in f32 or f64. */
 #ifndef INGOT_OP_RECURRENT_H
 #define INGOT_OP_RECURRENT_H
 
 #include "op/network.h"
+
+typedef struct ig__recurrent_attrs {
+    ig_cell cell;
+    bool backwards, lengths; /* lengths: the last operand */
+} ig__recurrent_attrs;
+/* Operands (c0: LSTM) and results of the row. */
+enum { IN_X, IN_W, IN_BIAS, IN_H0, IN_C0 };
+enum { OUT_Y, OUT_LAST, OUT_GATES, OUT_EXTRA };
 
 typedef struct ig__cell_row {
     int64_t d;

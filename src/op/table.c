@@ -129,6 +129,12 @@ const ig__op *const ig__op_table[] = {
     &ig__op_attention_tiled_grad,
     &ig__op_recurrent,
     &ig__op_recurrent_grad,
+    &ig__op_linear_entropy,
+    &ig__op_add_product,
+    &ig__op_swiglu,
+    &ig__op_swiglu_grad,
+    &ig__op_batch_norm,
+    &ig__op_batch_norm_grad,
     NULL,
 };
 

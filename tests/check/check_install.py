@@ -1,7 +1,7 @@
 """What `cmake --install` puts somewhere is all that a program needs: the example is built against it
 through pkg-config, shared and static, a C++ program too, and one through the CMake package.
 
-    check_install.py ROOT BUILD CMAKE CC
+    check_install.py ROOT BUILD CMAKE GENERATOR CC
 """
 import os
 import pathlib
@@ -45,7 +45,7 @@ def says_usage(program, env):
         raise Failed(f"{program.name}: not the usage line")
 
 
-def try_all(base, build, cmake, cc, at):
+def try_all(base, build, cmake, generator, cc, at):
     run(cmake, "--install", build, "--prefix", at / "installed")
     moved = at / "elsewhere"  # nothing may remember where it was installed
     (at / "installed").rename(moved)
@@ -74,7 +74,7 @@ def try_all(base, build, cmake, cc, at):
     user.mkdir()
     (user / "CMakeLists.txt").write_text(CMAKE_PROGRAM)
     shutil.copy(example, user)
-    run(cmake, "-S", user, "-B", user / "build", f"-DCMAKE_PREFIX_PATH={moved}",
+    run(cmake, "-G", generator, "-S", user, "-B", user / "build", f"-DCMAKE_PREFIX_PATH={moved}",
         f"-DCMAKE_C_COMPILER={cc}")
     run(cmake, "--build", user / "build")
     for name in ("shared", "static"):
@@ -82,11 +82,11 @@ def try_all(base, build, cmake, cc, at):
 
 
 def main():
-    base, (build, cmake, cc) = root(), sys.argv[2:5]
+    base, (build, cmake, generator, cc) = root(), sys.argv[2:6]
     problems = []
     with tempfile.TemporaryDirectory() as at:
         try:
-            try_all(base, build, cmake, cc, pathlib.Path(at))
+            try_all(base, build, cmake, generator, cc, pathlib.Path(at))
         except Failed as why:
             problems.append(str(why))
     verdict(problems, "the installed library")

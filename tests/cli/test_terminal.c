@@ -298,6 +298,12 @@ static void the_terminal_is_given_back(void **state)
 
 int main(void)
 {
+    const int fd = posix_openpt(O_RDWR | O_NOCTTY);
+    if (fd < 0) { /* a container without /dev/pts */
+        print_message("skipped: no pseudo-terminals here\n");
+        return 0;
+    }
+    close(fd);
     model = program_model();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_and_edits),

@@ -393,6 +393,15 @@ static ig_tensor *f_gru(ig_tensor *const *x)
 {
     return recurrent(x, IG_CELL_GRU, 3);
 }
+static ig_tensor *f_linear_cross_entropy(ig_tensor *const *x)
+{
+    static const int64_t targets[3] = {4, -1, 0};
+    ig_tensor *t =
+        ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_I64, IG_SHAPE(3), targets);
+    return ig_linear_cross_entropy(
+        x[0], x[1], x[2], t,
+        &(ig_cross_entropy_opts){.label_smoothing = 0.1, .ignore = -1, .use_ignore = true});
+}
 
 #define ONE(name_, low_, high_)                                                            \
     {                                                                                      \
@@ -473,7 +482,6 @@ static const entry entries[] = {
     TWO(bce_with_logits, 0.1, 0.9, {3, 5}, {3, 5}),
     TWO(mse, -2, 2, {3, 5}, {3, 5}),
     TWO(l1, -2, 2, {3, 5}, {3, 5}),
-    TWO(swiglu, -2, 2, {3, 5}, {3, 5}),
     TWO(add, -2, 2, {3, 5}, {5}),
     TWO(sub, -2, 2, {3, 1}, {1, 5}),
     TWO(mul, -2, 2, {2, 1, 3}, {4, 1}),
@@ -496,6 +504,7 @@ static const entry entries[] = {
      .dims = {{4}, {4, 3}},
      .low = -1,
      .high = 1},
+    TWO(swiglu, -3, 3, {3, 5}, {5}),
     TWO(rms_norm, -2, 2, {3, 2, 5}, {5}),
     {.name = "layer_norm",
      .f = f_layer_norm,
@@ -596,6 +605,13 @@ static const entry entries[] = {
      .f = f_gru,
      .n_in = 3,
      .dims = {{2, 3, 2}, {60}, {4, 2, 1}, {4, 2, 1}},
+     .low = -1,
+     .high = 1,
+     .first_order = true},
+    {.name = "linear_cross_entropy",
+     .f = f_linear_cross_entropy,
+     .n_in = 3,
+     .dims = {{3, 4}, {5, 4}, {5}},
      .low = -1,
      .high = 1,
      .first_order = true},

@@ -519,7 +519,7 @@ int main(int argc, char **argv)
         if (ig_context_create(&ctx[t], &(ig_context_opts){.n_threads = t + 1}, NULL) !=
             IG_OK)
             return 1;
-    int n_passed = 0, n_failed = 0, n_absent = 0;
+    int n_passed = 0, n_failed = 0;
     double worst = 0;
     size_t i;
     json_t *entry;
@@ -534,22 +534,17 @@ int main(int argc, char **argv)
         }
         const bool same = same_bits(&r[0], &r[1]);
         const bool good = r[0].known && same && r[0].error <= BOUND;
-        printf("%-6s %-34s %.2e%s\n",
-               good         ? "ok"
-               : r[0].known ? "FAILED"
-                            : "absent",
-               name, r[0].error,
+        printf("%-6s %-34s %.2e%s\n", good ? "ok" : "FAILED", name, r[0].error,
                !r[0].known ? "  no such operator"
                : !same     ? "  one thread and two differ"
                            : "");
         n_passed += good;
-        n_failed += !good && r[0].known;
-        n_absent += !r[0].known;
+        n_failed += !good;
         worst = fmax(worst, r[0].error);
         free_result(&r[0]);
         free_result(&r[1]);
     }
-    printf("worst error %.2e; %d name an operator that is not here\n", worst, n_absent);
+    printf("worst error %.2e\n", worst);
     printf("%d passed, %d failed\n", n_passed, n_failed);
     for (int t = 0; t < 2; t++)
         ig_context_destroy(ctx[t]);

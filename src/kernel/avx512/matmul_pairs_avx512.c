@@ -83,18 +83,43 @@ void ig__mm_pack_a_pairs_avx512(void *to, const void *from, int64_t row, int64_t
     }
 }
 
+/* A panel of n <= 32 columns that lie side by side: two lines of 32 are joined at once. */
+static void pack_panel(float *y, const uint16_t *x, int64_t step, int64_t n, int64_t k)
+{
+    uint16_t order[2][32];
+    for (int i = 0; i < 32; i++) {
+        order[0][i] = (uint16_t)(i / 2 + i % 2 * 32);
+        order[1][i] = (uint16_t)(16 + i / 2 + i % 2 * 32);
+    }
+    const __m512i first = _mm512_loadu_si512(order[0]),
+                  second = _mm512_loadu_si512(order[1]);
+    const __mmask32 mask = n >= 32 ? 0xffffffffu : (__mmask32)((1u << n) - 1);
+    for (int64_t j = 0; j < k; j += 2) {
+        const uint16_t *from = x + j * step;
+        const __m512i lo = _mm512_maskz_loadu_epi16(mask, from);
+        const __m512i hi = j + 1 < k ? _mm512_maskz_loadu_epi16(mask, from + step)
+                                     : _mm512_setzero_si512();
+        _mm512_storeu_si512(y + j / 2 * NR, _mm512_permutex2var_epi16(lo, first, hi));
+        _mm512_storeu_si512(y + j / 2 * NR + 16, _mm512_permutex2var_epi16(lo, second, hi));
+    }
+}
+
 void ig__mm_pack_b_pairs_avx512(void *to, const void *from, int64_t row, int64_t step,
                                 int64_t n, int64_t k)
 {
     float *y = to;
     const uint16_t *x = from;
     const int64_t end = (k + CHUNK - 1) / CHUNK * CHUNK / 2;
-    if (n < NR || (row != 1 && step != 1))
+    const bool are_lines = row == 1 && step != 1;
+    if (!are_lines && (n < NR || step != 1))
         for (int64_t j = 0; j < end; j++)
             for (int64_t i = 0; i < NR; i += 16)
                 _mm512_storeu_ps(y + j * NR + i, _mm512_setzero_ps());
-    pack_lines(y, x, row, step, n < 16 ? n : 16, k, NR);
-    if (n > 16)
+    if (are_lines)
+        pack_panel(y, x, step, n, k);
+    else
+        pack_lines(y, x, row, step, n < 16 ? n : 16, k, NR);
+    if (!are_lines && n > 16)
         pack_lines(y + 16, x + 16 * row, row, step, n - 16, k, NR);
     for (int64_t j = (k + 1) / 2; j < end; j++)
         for (int64_t i = 0; i < NR; i += 16)

@@ -1,7 +1,8 @@
 /* Dense products in f32 by AVX-512: slices of 14 rows, panels of 32 columns.
  *
  * A step of k is 28 FMA, two loads and 14 broadcasts: two FMA a cycle are fed by 16 loads in 14
- * cycles. A span of B's panel is 32 KiB, which stays near the core while A's slices pass.
+ * cycles. A span of B's panel is 64 KiB and comes from the second-level cache in part; shorter spans
+ * would fit the first, and lose more by passing C more often (measured).
  */
 #include "kernel/avx512/matmul_avx512.h"
 
@@ -33,7 +34,7 @@
 const ig__mm_kernel ig__sgemm_avx512 = {
     .mr = MR,
     .nr = NR,
-    .span = 384,
+    .span = 512,
     .k_step = 1,
     .row_step = 1,
     .value_bytes = sizeof(float),
