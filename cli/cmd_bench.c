@@ -504,8 +504,9 @@ static int run(report *out, const void *opts, const char *const *operands, int n
 const args_verb verb_bench = {
     "bench",
     "MODEL",
-    "Measure tokens a second beside what this machine allows: memory bandwidth and\n"
-    "dot-product peaks, measured in the same run. Lists: every combination runs.\n"
+    "Measure tokens a second beside what this machine allows.\n"
+    "The limits are set by memory bandwidth and dot-product peaks, measured in the\n"
+    "same run. Lists: every combination runs.\n"
     "With --serve URL in place of MODEL: load on a server, and what its users felt.",
     0,
     1,

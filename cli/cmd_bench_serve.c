@@ -46,8 +46,9 @@ static double at_share(const load_times *list, double share)
 
 static spread spread_of(load_times *list)
 {
+    const double none = (double)NAN;
     if (!list->n)
-        return (spread){NAN, NAN, NAN, NAN, NAN};
+        return (spread){none, none, none, none, none};
     qsort(list->at, (size_t)list->n, sizeof *list->at, by_time);
     double sum = 0;
     for (int64_t i = 0; i < list->n; i++)

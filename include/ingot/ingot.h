@@ -9,6 +9,7 @@
 #include "ingot/op.h"
 #include "ingot/grad.h"
 #include "ingot/optim.h"
+#include "ingot/program.h"
 #include "ingot/tensor_file.h"
 #include "ingot/npy.h"
 #include "ingot/module.h"

@@ -12,8 +12,11 @@
 #include "base/error.h"
 #include "tensor/tensor.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { HEADER_MAX = 1 << 16 };
 
@@ -246,6 +249,20 @@ static void append_header(ig__buffer *b, const ig_tensor *x, const char *descr)
     b->data[9] = (char)((b->n - 10) >> 8);
 }
 
+static ig_status write_all(int fd, const char *path, const char *bytes, size_t n,
+                           ig_error *err)
+{
+    for (size_t done = 0; done < n;) {
+        const ssize_t k = write(fd, bytes + done, n - done);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return ig__fail(err, IG_ERR_IO, "%s: cannot write: %m", path);
+        done += (size_t)k;
+    }
+    return IG_OK;
+}
+
 ig_status ig_npy_save(const char *path, const ig_tensor *x, ig_error *err)
 {
     if (!x)
@@ -262,7 +279,7 @@ ig_status ig_npy_save(const char *path, const ig_tensor *x, ig_error *err)
     append_header(&header, x, descr);
     char *packed = ig__alloc(a, bytes), *wide = widen ? ig__alloc(a, bytes * 2) : packed;
     ig_status status = IG_OK;
-    FILE *f = NULL;
+    int fd = -1;
     if (header.failed || !packed || !wide) {
         status = ig__fail_memory(err, path, bytes);
         goto done;
@@ -272,13 +289,16 @@ ig_status ig_npy_save(const char *path, const ig_tensor *x, ig_error *err)
         goto done;
     if (widen)
         ig__load(wide, IG_COMPUTE_F32, packed, IG_DTYPE_BF16, 1, x->n);
-    f = fopen(path, "wbe");
-    const size_t n = widen ? bytes * 2 : bytes;
-    if (!f || fwrite(header.data, 1, header.n, f) != header.n ||
-        fwrite(wide, 1, n, f) != n || fflush(f) != 0)
-        status = ig__fail(err, IG_ERR_IO, "%s: cannot write: %m", path);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        status = ig__fail(err, IG_ERR_IO, "%s: cannot create: %m", path);
+        goto done;
+    }
+    status = write_all(fd, path, header.data, header.n, err);
+    if (status == IG_OK)
+        status = write_all(fd, path, wide, widen ? bytes * 2 : bytes, err);
 done:
-    if (f && fclose(f) != 0 && status == IG_OK)
+    if (fd >= 0 && close(fd) != 0 && status == IG_OK)
         status = ig__fail(err, IG_ERR_IO, "%s: cannot write: %m", path);
     ig__buffer_fini(&header);
     if (wide != packed)

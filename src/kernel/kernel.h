@@ -194,12 +194,9 @@ typedef enum ig__mm_type {
 
 /* c = alpha * (a b) + beta * c0 + bias for one panel of B and all slices of a block of A. */
 typedef struct ig__mm_panel {
-    const void
-        *a; /* packed, or with a_k != 0 where it lies: (i, k) at i * a_row + k * a_k */
+    const void *a; /* packed; with a_k != 0 where it lies: (i, k) at i * a_row + k * a_k */
     int64_t a_row, a_k;
-    const void *
-        b; /* NULL: `packed` is packed; else row k at k * b_row, columns side by side, to be
-                           packed on the way */
+    const void *b; /* row k at k * b_row, packed on the way; NULL: `packed` is packed */
     int64_t b_row;
     const void *b_next; /* what b is next, to be fetched ahead; NULL: nothing */
     int64_t n_next;     /* its columns */

@@ -173,7 +173,9 @@ ig__mm_plan ig__mm_plan_make(const ig__kernels *kernels, const ig__mm_problem *p
     const bool reads = plan.kernel->reads_source;
     plan.is_fetched = p->b.type == type && (p->b.col == 1 || p->n == 1);
     plan.is_source = reads && plan.is_fetched;
-    plan.is_direct = reads && p->a.type == type && p->n <= DIRECT_PANELS * plan.kernel->nr;
+    /* a step of 0 along k (A expanded) is how panels are told that A is packed */
+    plan.is_direct = reads && p->a.type == type && p->a.col != 0 &&
+                     p->n <= DIRECT_PANELS * plan.kernel->nr;
     choose_pieces(&plan, n_threads);
     size_scratch(&plan);
     return plan;

@@ -11,6 +11,7 @@
 #include "op/op_int.h"
 #include "op/pointwise.h"
 #include "op/tape.h"
+#include "tensor/capture.h"
 
 #include <math.h>
 #include <string.h>
@@ -48,7 +49,7 @@ static bool make_room(ig_context *ctx, ig__room room)
     return ctx->scratch != NULL;
 }
 
-static void eval_units(const ig__op *op, const ig__eval *e, int64_t begin, int64_t end)
+void ig__eval_units(const ig__op *op, const ig__eval *e, int64_t begin, int64_t end)
 {
     if (op->eval)
         op->eval(e, begin, end);
@@ -71,36 +72,45 @@ static void eval_on_team(void *arg, int i_thread, int n_threads)
     int cursor = i_thread;
     for (int64_t i;
          (i = ig__share_next(&t->ctx->share, &cursor, i_thread, n_threads)) >= 0;)
-        eval_units(t->op, &e, i, i + 1), e.first = false;
+        ig__eval_units(t->op, &e, i, i + 1), e.first = false;
 }
 
-static int64_t units_of(const ig__op *op, const ig__eval *e)
+int64_t ig__eval_count(const ig__op *op, const ig__eval *e)
 {
     return op->n_units ? op->n_units(e) : (e->out[0].n + IG_SPAN - 1) / IG_SPAN;
+}
+
+ig__room ig__eval_room(const ig__op *op, const ig__eval *e)
+{
+    if (op->room)
+        return op->room(e);
+    return op->eval ? (ig__room){0} : ig__pointwise_room(e);
+}
+
+bool ig__eval_wants_team(const ig__op *op, const ig__eval *e)
+{
+    return (op->work ? op->work(e) : (double)e->out[0].n) >= TEAM_WORK;
 }
 
 static bool evaluate(ig_context *ctx, const ig__op *op, ig__eval *e)
 {
     int64_t fault = INT64_MAX;
     e->fault = &fault;
-    const ig__room room = op->room    ? op->room(e)
-                          : !op->eval ? ig__pointwise_room(e)
-                                      : (ig__room){0};
+    const ig__room room = ig__eval_room(op, e);
     if (!make_room(ctx, room))
         return ig__fail_tensor_memory(ctx, op->name, room.each), false;
     const int n_threads = ig__team_size(ctx->team);
     e->scratch = ctx->scratch;
     e->shared = ctx->scratch ? ctx->scratch + (size_t)n_threads * ctx->scratch_bytes : NULL;
-    const double work = op->work ? op->work(e) : (double)e->out[0].n;
-    const bool team = work >= TEAM_WORK && n_threads > 1;
+    const bool team = n_threads > 1 && ig__eval_wants_team(op, e);
     for (e->phase = 0; e->phase < (op->n_phases ? op->n_phases : 1); e->phase++) {
-        const int64_t n = units_of(op, e);
+        const int64_t n = ig__eval_count(op, e);
         if (team && n > 1) {
             team_eval t = {ctx, op, e};
             ig__share_reset(&ctx->share, n, n_threads);
             ig__team_run(ctx->team, eval_on_team, &t);
         } else if (n) {
-            eval_units(op, e, 0, n);
+            ig__eval_units(op, e, 0, n);
         }
     }
     if (fault != INT64_MAX) {
@@ -110,22 +120,29 @@ static bool evaluate(ig_context *ctx, const ig__op *op, ig__eval *e)
     return true;
 }
 
-/* The shortest way: an elementwise row over contiguous operands of one shape, on this thread. */
-static bool evaluate_plain(const ig__op *op, ig__eval *e)
+ig__span_fn *ig__eval_plain(const ig__op *op, const ig__eval *e)
 {
     const ig_dtype dtype = e->out[0].type->dtype;
     const ig__compute compute = ig__compute_of(dtype);
     if (!op->span[compute] || e->out[0].n > IG_SPAN || !e->out[0].contiguous ||
         dtype != ig__dtype_of(compute))
-        return false;
-    const void *x[IG_MAX_INPUTS];
-    for (int i = 0; i < e->n_in; i++) {
+        return NULL;
+    for (int i = 0; i < e->n_in; i++)
         if (!e->in[i].contiguous || e->in[i].n != e->out[0].n ||
             e->in[i].type->dtype != dtype)
-            return false;
+            return NULL;
+    return op->span[compute];
+}
+
+static bool evaluate_plain(const ig__op *op, const ig__eval *e)
+{
+    ig__span_fn *span = ig__eval_plain(op, e);
+    if (!span)
+        return false;
+    const void *x[IG_MAX_INPUTS];
+    for (int i = 0; i < e->n_in; i++)
         x[i] = e->in[i].data;
-    }
-    op->span[compute](e, e->out[0].data, x, e->out[0].n);
+    span(e, e->out[0].data, x, e->out[0].n);
     return true;
 }
 
@@ -223,13 +240,16 @@ static void set_eval(ig__eval *e, const call *c, ig_tensor *const *out)
     }
 }
 
-static bool compute(const call *c, ig_tensor *const *out)
+static bool compute(const call *c, ig_tensor *const *out, bool into)
 {
     ig__eval e;
     set_eval(&e, c, out);
     if (!evaluate_plain(c->op, &e) && !evaluate(c->ctx, c->op, &e))
         return false;
-    return !c->ctx->check_nan || check_nan(c->ctx, c->op, out, c->n_out);
+    if (c->ctx->check_nan && !check_nan(c->ctx, c->op, out, c->n_out))
+        return false;
+    return !c->ctx->capture ||
+           c->ctx->capture->call(c->ctx->capture, c->op, &e, c->in, out, into);
 }
 
 /* A view of the first operand, where its strides allow one; NULL without a failure: they do not. */
@@ -281,7 +301,7 @@ bool ig__apply_all(ig_context *ctx, const ig__op *op, const void *attrs,
             if (!out[i])
                 return give_up(out, i), false;
         }
-        if (!compute(&c, out))
+        if (!compute(&c, out, false))
             return give_up(out, c.n_out), false;
     }
     if (!finish(&c, out))
@@ -404,7 +424,7 @@ ig_tensor *ig__apply_into(const ig__op *op, const void *attrs, ig_tensor *const 
             node->head.refs = 1;
         }
     }
-    if (!compute(&c, &into))
+    if (!compute(&c, &into, true))
         goto done;
     into->storage->version++;
     for (int i = 0; i < n_in; i++)

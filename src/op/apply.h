@@ -38,6 +38,19 @@ bool ig__meet(const char *op, ig_tensor **x, ig_tensor **y);
 /* x itself when it has that dtype. */
 ig_tensor *ig__cast(ig_tensor *x, ig_dtype dtype);
 
+/* ---- how a call is evaluated: shared with captured programs --------------------------------- */
+
+/* Scratch that the row asks for. */
+ig__room ig__eval_room(const ig__op *op, const ig__eval *e);
+/* Is waking the team worth it? */
+bool ig__eval_wants_team(const ig__op *op, const ig__eval *e);
+/* Units of phase e->phase, and doing [begin, end) of them. */
+int64_t ig__eval_count(const ig__op *op, const ig__eval *e);
+void ig__eval_units(const ig__op *op, const ig__eval *e, int64_t begin, int64_t end);
+/* The shortest way: the loop of an elementwise row over at most a span of contiguous operands of one
+ * shape and type, for one thread; NULL: not such a call. */
+ig__span_fn *ig__eval_plain(const ig__op *op, const ig__eval *e);
+
 /* `gradient` of a row that has none of its own (it is made by a backward pass): says so. */
 void ig__gradient_missing(ig__gradient *g);
 

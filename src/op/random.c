@@ -218,6 +218,11 @@ const ig__op ig__op_dropout_grad = {.name = "dropout_grad",
 
 void ig_seed(ig_context *ctx, uint64_t seed)
 {
+    if (ctx->capture) {
+        ig__fail_on(ctx, IG_ERR_ARGUMENT,
+                    "seed: a capture records operators: seed before it, or before a run");
+        return;
+    }
     ctx->seed = seed;
     ctx->n_draws = 0;
 }

@@ -3,7 +3,7 @@
 
 #include "base/cores.h"
 #include "base/error.h"
-#include "tensor/tensor.h"
+#include "tensor/capture.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -137,6 +137,8 @@ void ig_context_destroy(ig_context *ctx)
 {
     if (!ctx)
         return;
+    if (ctx->capture)
+        ctx->capture->cancel(ctx->capture);
     while (ctx->scope && ctx->scope != ctx->root)
         ig_scope_end(ctx->scope);
     while (ctx->root && ctx->root->first)

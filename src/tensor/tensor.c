@@ -2,6 +2,7 @@
 #include "tensor/tensor.h"
 
 #include "base/error.h"
+#include "tensor/capture.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ static ig__storage *make_storage(ig_context *ctx, size_t bytes, const char *op)
     s->bytes = bytes;
     s->refs = 1;
     s->version = 0;
+    s->captured = 0;
     s->made_by = op;
     s->in_line = bytes <= IG_INLINE_BYTES;
     if (s->in_line) {
@@ -36,10 +38,14 @@ static ig__storage *make_storage(ig_context *ctx, size_t bytes, const char *op)
     return s;
 }
 
-static void drop_storage(ig_context *ctx, ig__storage *s)
+void ig__storage_release(ig_context *ctx, ig__storage *s)
 {
     if (--s->refs)
         return;
+    if (s->captured && ctx->capture->drop(ctx->capture, s)) {
+        s->refs = 1;
+        return;
+    }
     if (!s->in_line) {
         ig__memory_give(&ctx->memory, s->data, s->bytes);
         if (s->next)
@@ -222,7 +228,7 @@ void ig__release(ig_tensor *x)
             ig__small_give(&ctx->memory, x->hooks, sizeof *x->hooks);
             x->hooks = next;
         }
-        drop_storage(ctx, x->storage);
+        ig__storage_release(ctx, x->storage);
         ig__small_give(&ctx->memory, x, sizeof *x);
         x = base;
     }
@@ -366,6 +372,15 @@ void ig_tensor_release(ig_tensor *x)
 
 /* ---- make -------------------------------------------------------------------------------------- */
 
+/* Bytes of the host become part of a recording in progress. */
+static ig_tensor *tell(ig_tensor *x)
+{
+    if (!x || !x->ctx->capture || x->ctx->capture->constant(x->ctx->capture, x))
+        return x;
+    ig__release(x);
+    return NULL;
+}
+
 ig_tensor *ig_tensor_from(ig_context *ctx, ig_dtype dtype, int n_dims, const int64_t *dims,
                           const void *data)
 {
@@ -380,7 +395,7 @@ ig_tensor *ig_tensor_from(ig_context *ctx, ig_dtype dtype, int n_dims, const int
         }
         memcpy(x->data, data, ig_tensor_bytes(x));
     }
-    return x;
+    return tell(x);
 }
 
 ig_tensor *ig_tensor_scalar(ig_context *ctx, ig_dtype dtype, double value)
@@ -391,7 +406,7 @@ ig_tensor *ig_tensor_scalar(ig_context *ctx, ig_dtype dtype, double value)
     ig_tensor *x = ig__tensor_make(ctx, &type, "tensor_scalar");
     if (x)
         ig__store(x->data, dtype, 1, &value, IG_COMPUTE_F64, 1);
-    return x;
+    return tell(x);
 }
 
 /* ---- inspect ----------------------------------------------------------------------------------- */
@@ -472,11 +487,28 @@ static ig_status check_bytes(const ig_tensor *x, const char *call, size_t n_byte
     return IG_OK;
 }
 
+/* A value seen by the host would be that of the recorded step for ever. */
+static bool may_look(const ig_tensor *x, const char *call)
+{
+    if (!x || !x->ctx->capture)
+        return true;
+    ig__fail_on(x->ctx, IG_ERR_ARGUMENT,
+                "%s: a capture records operators: a value cannot be read on the host "
+                "before it ends",
+                call);
+    return false;
+}
+
 ig_status ig_tensor_read(const ig_tensor *x, void *data, size_t n_bytes, ig_error *err)
 {
     if (!x)
         return ig__fail(err, IG_ERR_ARGUMENT, "tensor_read: the tensor is NULL");
     IG_TRY(check_bytes(x, "tensor_read", n_bytes, err));
+    if (!may_look(x, "tensor_read")) {
+        if (err)
+            *err = x->ctx->error;
+        return x->ctx->error.status;
+    }
     if (x->contiguous) {
         if (n_bytes)
             memcpy(data, x->data, n_bytes);
@@ -508,12 +540,12 @@ ig_status ig_tensor_write(ig_tensor *x, const void *data, size_t n_bytes, ig_err
 double ig_tensor_item(const ig_tensor *x)
 {
     double value = (double)NAN;
-    if (x && x->n == 1)
+    if (x && x->n == 1 && may_look(x, "tensor_item"))
         ig__load(&value, IG_COMPUTE_F64, x->data, x->type.dtype, 1, 1);
     return value;
 }
 
 void *ig_tensor_data(ig_tensor *x)
 {
-    return x && x->contiguous ? x->data : NULL;
+    return x && x->contiguous && may_look(x, "tensor_data") ? x->data : NULL;
 }

@@ -30,6 +30,7 @@ typedef struct ig__storage {
     const char *made_by;               /* the operator's name; static storage */
     struct ig__storage *next, *before; /* of the context's list, when not in_line */
     bool in_line;                      /* data is `own` */
+    int32_t captured; /* its number in the recording in progress, from 1; 0: none */
     _Alignas(16) char own[IG_INLINE_BYTES];
 } ig__storage;
 
@@ -89,6 +90,7 @@ static inline ig_tensor *ig__retain(ig_tensor *x)
     return x;
 }
 void ig__release(ig_tensor *x); /* may be NULL */
+void ig__storage_release(ig_context *ctx, ig__storage *s);
 void ig__history_release(ig_context *ctx, ig__history *node);
 /* Out of its scope; the scope's count is now the caller's. */
 ig_tensor *ig__unscope(ig_tensor *x);

@@ -132,7 +132,7 @@ ig_status ig_optimizer_create(ig_optimizer **opt_out, ig_context *ctx,
         ig_optimizer_destroy(opt);
         return failure(ctx, err);
     }
-    double *numbers = ig_tensor_data(opt->numbers);
+    double *numbers = (double *)(void *)opt->numbers->data;
     numbers[IG_STEP_BASE_LR] = opts->lr;
     numbers[IG_STEP_LOSS_SCALE] = opts->loss_scale > 0 ? opts->loss_scale : 1;
     numbers[IG_STEP_BAD] = -1;
@@ -216,6 +216,11 @@ static ig_status check_param(const ig_optimizer *opt, const ig_tensor *p, ig_err
 static ig_status init_state(ig_optimizer *opt, ig__optim_param *param, ig_error *err)
 {
     const ig_allocator *a = &opt->ctx->allocator;
+    if (opt->ctx->capture)
+        return ig__fail(
+            err, IG_ERR_ARGUMENT,
+            "optimizer: a parameter is added during a capture, which would make "
+            "its state anew at each run");
     for (int part = 0; part < IG_STATE_PARTS; part++) {
         int64_t dims[IG_MAX_DIMS];
         int n_dims;
@@ -474,7 +479,7 @@ ig_status ig_optimizer_set_lr(ig_optimizer *opt, double lr)
     if (!(lr >= 0 && lr < (double)INFINITY))
         return IG_ERR_ARGUMENT;
     opt->opts.lr = lr;
-    ((double *)ig_tensor_data(opt->numbers))[IG_STEP_BASE_LR] = lr;
+    ((double *)(void *)opt->numbers->data)[IG_STEP_BASE_LR] = lr;
     return IG_OK;
 }
 
@@ -482,7 +487,7 @@ ig_status ig_optimizer_set_lr(ig_optimizer *opt, double lr)
 
 ig_optimizer_stats ig_optimizer_get_stats(const ig_optimizer *opt)
 {
-    const double *n = ig_tensor_data(opt->numbers);
+    const double *n = (const double *)(const void *)opt->numbers->data;
     const int64_t bad = (int64_t)n[IG_STEP_BAD];
     return (ig_optimizer_stats){
         .steps = (int64_t)n[IG_STEP_DONE],

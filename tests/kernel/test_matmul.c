@@ -359,6 +359,34 @@ static void test_batches(void **state)
     }
 }
 
+/* Strides of 0 and below: operands that repeat or run backwards. */
+static void test_strides(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{9, 20, 17}, {33, 70, 40}, {1, 40, 9}, {40, 1, 9}};
+    uint64_t seed = 9;
+    for (int i = 0; i < 4 * 8; i++) {
+        const int64_t *s = sizes[i / 8];
+        problem x = new_problem(s[0], s[1], s[2], IG__MM_F32, IG__MM_F32, rows, &seed);
+        memory a = x.a, b = x.b;
+        x.p.a.row *= i & 1 ? 1 : 0;
+        x.p.a.col *= i & 2 ? 1 : 0;
+        x.p.b.row *= i & 4 ? 1 : 0;
+        if (i % 3 == 0) { /* from the last element on */
+            x.a.bytes += (size_t)((s[0] - 1) * x.p.a.row + (s[2] - 1) * x.p.a.col) * 4;
+            x.p.a.row = -x.p.a.row;
+            x.p.a.col = -x.p.a.col;
+            x.b.bytes += (size_t)((s[2] - 1) * x.p.b.row + (s[1] - 1) * x.p.b.col) * 4;
+            x.p.b.row = -x.p.b.row;
+            x.p.b.col = -x.p.b.col;
+        }
+        run_and_check(&x);
+        x.a = a;
+        x.b = b;
+        problem_fini(&x);
+    }
+}
+
 /* The same bits by any number of threads, in any order of pieces. */
 static void test_same_bits_threads(void **state)
 {
@@ -445,10 +473,15 @@ static void test_nan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),          cmocka_unit_test(test_large),
-        cmocka_unit_test(test_layouts),         cmocka_unit_test(test_types),
-        cmocka_unit_test(test_batches),         cmocka_unit_test(test_same_bits_threads),
-        cmocka_unit_test(test_same_bits_alone), cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_strides),
+        cmocka_unit_test(test_same_bits_threads),
+        cmocka_unit_test(test_same_bits_alone),
+        cmocka_unit_test(test_nan),
     };
     return cmocka_run_group_tests(tests, make_tables, NULL);
 }

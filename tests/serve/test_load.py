@@ -156,7 +156,8 @@ class Client(unittest.TestCase):
                              (got["itl_ms"]["longest"], 300), (got["itl_ms"]["mean"], 200),
                              (got["e2e_ms"]["p99"], 600), (1000 * got["wall_s"], 600)):
             self.assertGreater(value, least - 40, got)
-            self.assertLess(value, least + 400, got)
+            self.assertLess(value, least + 1500, got)
+        self.assertLess(got["itl_ms"]["p50"] + 100, got["itl_ms"]["longest"])
         self.assertAlmostEqual(got["tps"], 6 / got["wall_s"], 3)
 
     def test_without_usage(self):
@@ -241,7 +242,7 @@ class Client(unittest.TestCase):
             got = load(a.url, "--rate", "200", "--seconds", "0.5", "--input", "1")
         self.assertIn(got["ok"], range(60, 150))
         self.assertGreater(got["most_open"], 20)
-        self.assertLess(got["ttft_ms"]["p50"], 600)
+        self.assertIn(round(got["ttft_ms"]["p50"]), range(290, 2000))
 
     def test_wrong_lines(self):
         for options, words in ((("--input", "5-4"), "--input is '5-4'"),
