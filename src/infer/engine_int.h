@@ -31,6 +31,7 @@ typedef struct ig__sample {
     int64_t n_known;                   /* of its pages, the prefix cache knows the first */
     int64_t n_rows;                    /* that the step computes */
     bool decodes;                      /* one row, of an answer as it is written */
+    bool computes; /* of the step: a prompt that does not wait for another's pages */
 
     /* from its first start to its end, preempted or not */
     bool begun, preempted; /* preempted: at least once */
@@ -139,9 +140,12 @@ void ig__engine_admit(ig_engine *engine); /* start what the free pages allow */
 void ig__engine_learn(ig_engine *engine, ig__sample *sample);
 /* Take pages of the tokens that come next from the cache; how many tokens that are. */
 int64_t ig__engine_take_known(ig_engine *engine, ig__sample *sample);
-/* Would both compute the same page next? Then one may wait, and take the other's. */
-bool ig__engine_same_next(const ig_engine *engine, const ig__sample *a,
-                          const ig__sample *b);
+/* Is the sample within a page that it will fill with tokens it has, behind known ones? */
+bool ig__engine_is_in_page(const ig__sample *sample);
+/* Will `by`, as it goes on, fill the page that the sample would compute next? Then the sample
+ * may wait, and take that page from the cache. */
+bool ig__engine_computes_next(const ig_engine *engine, const ig__sample *by,
+                              const ig__sample *sample);
 /* For a sample that runs alone in a pool without a page for the copy of its last, which is
  * known: it gives that page back and computes it again. */
 void ig__engine_compute_last_page(ig__sample *sample);

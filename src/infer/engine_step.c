@@ -64,29 +64,45 @@ static void share_out(ig_engine *e, ig__sample **prompts, int64_t n_prompts, int
     e->turn++;
 }
 
-/* Does one of the prompts compute in this step what the sample would? */
-static bool is_computed(const ig_engine *e, ig__sample *const *prompts, int64_t n_prompts,
-                        const ig__sample *s)
+/* Does a sample that computes fill the page that this one would begin? */
+static bool is_computed(const ig_engine *e, const ig__sample *s)
 {
-    for (int64_t i = 0; i < n_prompts; i++)
-        if (ig__engine_same_next(e, prompts[i], s))
+    for (int64_t i = 0; i < e->n_running; i++)
+        if (e->running[i]->computes && ig__engine_computes_next(e, e->running[i], s))
             return true;
     return false;
+}
+
+/* The prompts that compute something, by rank; the others wait for pages of these. Who has
+ * begun a page ends it, whoever is before it. */
+static int64_t choose_prompts(ig_engine *e, ig__sample **prompts)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < e->n_running; i++)
+        e->running[i]->computes =
+            !e->running[i]->decodes && ig__engine_is_in_page(e->running[i]);
+    for (int64_t i = 0; i < e->n_running; i++) {
+        ig__sample *s = e->running[i];
+        if (!s->decodes && !s->computes)
+            s->computes = !is_computed(e, s);
+        if (s->computes)
+            prompts[n++] = s;
+    }
+    return n;
 }
 
 static void choose_rows(ig_engine *e)
 {
     ig__sample *prompts[IG_MAX_RUNNING];
-    int64_t n_prompts = 0, n_decoding = 0;
+    int64_t n_decoding = 0;
     for (int64_t i = 0; i < e->n_running; i++) {
         ig__sample *s = e->running[i];
         look_up(e, s);
         s->decodes = is_decoding(s);
         s->n_rows = s->decodes;
         n_decoding += s->decodes;
-        if (!s->decodes && !is_computed(e, prompts, n_prompts, s))
-            prompts[n_prompts++] = s;
     }
+    const int64_t n_prompts = choose_prompts(e, prompts);
     int64_t n_rows = e->speed.budget - n_decoding;
     if (n_rows < e->speed.least)
         n_rows = e->speed.least;

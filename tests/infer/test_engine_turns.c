@@ -104,6 +104,51 @@ static void turns_are_even(void **state)
     run_close(&r);
 }
 
+/* Prompts with the same beginning that come while one of them is being read: it is computed
+ * once, though an answer beside them makes the pieces end within pages, and the last to come
+ * has the highest rank. */
+static void a_shared_beginning_is_computed_once(void **state)
+{
+    (void)state;
+    enum { N = 6, SHARED = 400, OWN = 30 };
+    running r = tiny();
+    static answer got[N + 1], wanted;
+    int32_t prompts[N][SHARED + OWN];
+    const ig_engine_opts opts = {.context = 1024,
+                                 .kv_bytes = pages_bytes(&r, 400),
+                                 .max_tokens = 64,
+                                 .step_ns = 60000000000};
+    ig_engine *e = new_engine(&r, &opts);
+    ig_request_opts o = simple(ids + 900, 10, 60, &got[N]);
+    submit(e, &o);
+    ig_engine_step(e); /* it decodes from here on: 63 rows are left for prompts */
+    for (int i = 0; i < N; i++) {
+        memcpy(prompts[i], ids, SHARED * sizeof *ids);
+        memcpy(prompts[i] + SHARED, ids + 500 + 10 * i, OWN * sizeof *ids);
+        o = simple(prompts[i], SHARED + OWN, 3, &got[i]);
+        o.priority = i == N - 1;
+        submit(e, &o);
+        if (i % 2)
+            ig_engine_step(e);
+    }
+    run_to_end(e);
+    const ig_engine_stats s = ig_engine_get_stats(e);
+    assert_int_equal(s.prompt_tokens, 10 + SHARED + N * OWN);
+    assert_int_equal(s.prefix_hits, (N - 1) * SHARED);
+    int64_t n_cached = 0;
+    for (int i = 0; i < N; i++) {
+        o = simple(prompts[i], SHARED + OWN, 3, NULL);
+        generate_alone(&wanted, &r, &o);
+        assert_int_equal(got[i].n, wanted.n);
+        assert_memory_equal(got[i].ids, wanted.ids, (size_t)wanted.n * 4);
+        n_cached += got[i].n_cached;
+    }
+    assert_int_equal(n_cached, (N - 1) * SHARED);
+    assert_at_rest(e);
+    ig_engine_destroy(e);
+    run_close(&r);
+}
+
 static void a_higher_priority_goes_first(void **state)
 {
     (void)state;
@@ -352,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_prompt_does_not_wait),
         cmocka_unit_test(turns_are_even),
+        cmocka_unit_test(a_shared_beginning_is_computed_once),
         cmocka_unit_test(a_higher_priority_goes_first),
         cmocka_unit_test(the_newest_is_preempted),
         cmocka_unit_test(the_budget_follows_the_speed),
