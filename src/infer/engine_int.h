@@ -59,10 +59,27 @@ struct ig_request {
     ig__sample samples[]; /* [opts.n] */
 };
 
-/* How many rows fit the time of a step (engine_speed.c). */
+/* What a step computes. */
+typedef struct ig__work {
+    double rows, keys; /* keys: of all rows together */
+} ig__work;
+
+/* Sums of a fit; of u = rows / ns, v = keys / ns, the latest counting most. */
+typedef struct ig__fit {
+    double uu, uv, vv, u, v;
+} ig__fit;
+
+/* How many rows fit the time of a step (engine_speed.c). Costs are in rows at the begin of a
+ * prompt. */
 typedef struct ig__speed {
-    int64_t step_ns; /* the target */
-    int64_t least, most, budget;
+    int64_t step_ns;     /* the target */
+    int64_t least, most; /* rows */
+    int64_t window;      /* keys that a row sees at most; 0: all before it */
+    double key_cost, guess, logits_cost; /* guess: of key_cost, before the first step */
+    double cost_ns;                      /* what one takes: the smoothed mean */
+    double margin; /* nine of ten steps take less than this times the mean */
+    ig__fit fit;
+    bool learned; /* from at least one step */
 } ig__speed;
 
 struct ig_engine {
@@ -158,7 +175,15 @@ void ig__engine_run(ig_engine *engine); /* some samples run */
 
 void ig__speed_init(ig__speed *speed, const ig_engine_opts *opts, const ig_model_info *info,
                     int n_threads);
-/* A step of n_rows with rows of prompts took that long. */
-void ig__speed_learn(ig__speed *speed, int64_t n_rows, int64_t ns);
+/* n_rows behind `position` keys. */
+ig__work ig__speed_work(const ig__speed *speed, int64_t n_rows, int64_t n_logits,
+                        int64_t position);
+double ig__speed_cost(const ig__speed *speed, ig__work work);
+/* What the next step may cost. */
+double ig__speed_budget(const ig__speed *speed);
+/* Rows as they may be: from least to most. */
+int64_t ig__speed_rows(const ig__speed *speed, double rows);
+/* A step of that work, with rows of prompts, took so long. */
+void ig__speed_learn(ig__speed *speed, ig__work work, int64_t ns);
 
 #endif

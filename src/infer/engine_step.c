@@ -91,6 +91,31 @@ static int64_t choose_prompts(ig_engine *e, ig__sample **prompts)
     return n;
 }
 
+static double row_cost(const ig_engine *e, int64_t n_logits, int64_t position)
+{
+    return ig__speed_cost(&e->speed, ig__speed_work(&e->speed, 1, n_logits, position));
+}
+
+/* Rows of prompts that the answers leave room for in the step's time: at least so many that
+ * the prompts go on, at most what a step can hold. */
+static int64_t rows_for(const ig_engine *e, ig__sample *const *prompts, int64_t n_prompts,
+                        int64_t n_decoding)
+{
+    const int64_t most = e->opts.max_tokens - n_decoding;
+    double left = ig__speed_budget(&e->speed);
+    for (int64_t i = 0; i < e->n_running; i++)
+        if (e->running[i]->decodes)
+            left -= row_cost(e, 1, e->running[i]->seq->length);
+    int64_t n_rows = 0;
+    for (int round = 0; round < 3; round++) { /* the keys that they add themselves count */
+        double cost = 0;
+        for (int64_t i = 0; i < n_prompts; i++)
+            cost += row_cost(e, 0, prompts[i]->seq->length + n_rows / 2 / n_prompts);
+        n_rows = ig__speed_rows(&e->speed, left * (double)n_prompts / cost);
+    }
+    return n_rows < most ? n_rows : most;
+}
+
 static void choose_rows(ig_engine *e)
 {
     ig__sample *prompts[IG_MAX_RUNNING];
@@ -103,13 +128,8 @@ static void choose_rows(ig_engine *e)
         n_decoding += s->decodes;
     }
     const int64_t n_prompts = choose_prompts(e, prompts);
-    int64_t n_rows = e->speed.budget - n_decoding;
-    if (n_rows < e->speed.least)
-        n_rows = e->speed.least;
-    if (n_rows > e->opts.max_tokens - n_decoding)
-        n_rows = e->opts.max_tokens - n_decoding;
     if (n_prompts)
-        share_out(e, prompts, n_prompts, n_rows);
+        share_out(e, prompts, n_prompts, rows_for(e, prompts, n_prompts, n_decoding));
 }
 
 /* ---- pages ---- */
@@ -160,9 +180,15 @@ static void count_step(ig_engine *e, int64_t first, int64_t n, int64_t ns)
 {
     const ig_model_info *info = &e->model->info;
     int64_t n_rows = 0, n_logits = 0, n_decode = 0;
+    ig__work work = {0};
     for (int64_t i = first; i < first + n; i++) {
-        n_rows += e->parts[i].n_tokens;
-        n_logits += e->parts[i].n_logits;
+        const ig_step_part *part = &e->parts[i];
+        const ig__work w = ig__speed_work(&e->speed, part->n_tokens, part->n_logits,
+                                          part->seq->length - part->n_tokens);
+        work.rows += w.rows;
+        work.keys += w.keys;
+        n_rows += part->n_tokens;
+        n_logits += part->n_logits;
         n_decode += e->stepped[i]->decodes;
     }
     const bool prompt = n_decode < n_rows;
@@ -177,7 +203,7 @@ static void count_step(ig_engine *e, int64_t first, int64_t n, int64_t ns)
     *(prompt ? &s->prompt_bytes : &s->decode_bytes) += (double)info->step_bytes;
     *(prompt ? &s->prompt_ops : &s->decode_ops) += ops;
     if (prompt)
-        ig__speed_learn(&e->speed, n_rows, ns);
+        ig__speed_learn(&e->speed, work, ns);
 }
 
 /* The samples' sequences have their rows: pages that are full, tokens to draw. */
