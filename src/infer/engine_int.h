@@ -39,6 +39,11 @@ typedef struct ig__sample {
     ig__answer answer;
     int32_t *generated; /* [cap] as many as it can ever draw */
     int64_t n_generated, cap;
+
+    /* of the step: the token drawn, or why there is none */
+    ig_status choice;
+    int32_t chosen;
+    double log_sum; /* of its logits, if log-probabilities are shown */
 } ig__sample;
 
 struct ig_request {
@@ -131,8 +136,10 @@ static inline bool ig__request_is_cancelled(const ig_request *r)
 
 /* Sampler, answer and room for its tokens. */
 ig_status ig__sample_begin(ig__sample *sample, ig_error *err);
-/* Draw from the logits after its last token, and tell. */
-void ig__sample_draw(ig_engine *engine, ig__sample *sample, const float *logits);
+/* Draw its next token from the logits; any thread, since it touches the sample alone. */
+void ig__sample_choose(ig__sample *sample, const float *logits);
+/* Take the token that was drawn, and tell. */
+void ig__sample_go_on(ig_engine *engine, ig__sample *sample, const float *logits);
 /* Take it from where it is, give its pages back, and tell. */
 void ig__sample_finish(ig_engine *engine, ig__sample *sample, ig_finish finish,
                        const ig_error *error);

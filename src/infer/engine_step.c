@@ -206,17 +206,47 @@ static void count_step(ig_engine *e, int64_t first, int64_t n, int64_t ns)
         ig__speed_learn(&e->speed, work, ns);
 }
 
+typedef struct choices {
+    ig_engine *engine;
+    ig__sample *sample[IG_MAX_RUNNING]; /* [n] by row of logits */
+    int64_t n, next; /* next: atomic, relaxed: it hands out indices, it publishes nothing */
+} choices;
+
+static void choose_job(void *arg, int i_thread, int n_threads)
+{
+    (void)i_thread;
+    (void)n_threads;
+    choices *c = arg;
+    int64_t i;
+    while ((i = __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED)) < c->n)
+        ig__sample_choose(c->sample[i], ig_runner_logits(c->engine->runner, i));
+}
+
+/* Draws of all parts that have logits: on all threads, since each touches its sample alone. */
+static void choose(ig_engine *e, int64_t first, int64_t n)
+{
+    choices c = {.engine = e};
+    for (int64_t i = first; i < first + n; i++)
+        if (e->parts[i].n_logits)
+            c.sample[c.n++] = e->stepped[i];
+    if (c.n > 1)
+        ig__team_share(e->model->ctx->team, choose_job, &c);
+    else
+        choose_job(&c, 0, 1);
+}
+
 /* The samples' sequences have their rows: pages that are full, tokens to draw. */
 static void after_rows(ig_engine *e, int64_t first, int64_t n)
 {
     int64_t i_logits = 0;
     for (int64_t i = first; i < first + n; i++)
         ig__engine_learn(e, e->stepped[i]);
+    choose(e, first, n);
     for (int64_t i = first; i < first + n; i++) {
         ig__sample *s = e->stepped[i];
         s->n_rows = 0;
         if (e->parts[i].n_logits)
-            ig__sample_draw(e, s, ig_runner_logits(e->runner, i_logits++));
+            ig__sample_go_on(e, s, ig_runner_logits(e->runner, i_logits++));
         else if (ig__sample_n_left(s) == 0) /* no token was asked for */
             ig__sample_finish(e, s, IG_FINISH_LENGTH, NULL);
     }
