@@ -104,12 +104,12 @@ static void test_many(void **state)
     (void)state;
     enum { N = 65540 };
     ig_named_tensor *all = calloc(N, sizeof *all);
-    char *names = calloc(N, 8);
+    char *names = calloc(N, 16);
     ig_scope *scope = ig_scope_begin(ctx);
     ig_tensor *x = ig_tensor_scalar(ctx, IG_DTYPE_U8, 9);
     for (int i = 0; i < N; i++) {
-        snprintf(names + 8 * i, 8, "%05d", i);
-        all[i] = (ig_named_tensor){names + 8 * i, x};
+        snprintf(names + 16 * i, 16, "%05d", i);
+        all[i] = (ig_named_tensor){names + 16 * i, x};
     }
     assert_int_equal(ig_npz_save(path, all, N, false, &error), IG_OK);
     ig_npz *npz = open_npz(path);
