@@ -2,7 +2,7 @@
  *
  *   bench_step [MODEL] [--captured 0|1] [-t THREADS] [--steps N] [--profile] [--isa NAME] [--serve]
  *
- *   MODEL     gpt2, gpt, lstm, cnn or mlp (step_models.c); all without it
+ *   MODEL     gpt2, gpt, lstm, cnn, mlp or attention (step_models.c); all without it
  *   --steps   timed; 10, or as many as two seconds hold, without it
  *   --profile a second line: where the time of an eager step goes, by operator
  *   --serve   answers each number on standard input with the times of that many steps
@@ -26,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 enum { MAX_STEPS = 1000, WARM_STEPS = 3, BYTES_A_PARAM = 40 };
 
@@ -49,8 +48,13 @@ static void step_eager(bench *b)
 {
     ig_scope *scope = ig_scope_begin(b->m.ctx);
     ig_optimizer_clear_grads(b->opt);
-    ig_backward(b->m.row->loss(&b->m));
-    ig_optimizer_step(b->opt);
+    ig_tensor *y = b->m.row->loss(&b->m);
+    if (b->m.dy) {
+        ig_backward_all(&y, &b->m.dy, 1, NULL);
+    } else {
+        ig_backward(y);
+        ig_optimizer_step(b->opt);
+    }
     ig_scope_end(scope);
 }
 
@@ -219,10 +223,19 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* What this process held at most; not ru_maxrss, which counts what its parent held too. */
 static double process_peak_bytes(void)
 {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss * 1024 : 0;
+    char line[128];
+    double kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    if (!f)
+        return 0;
+    while (fgets(line, sizeof line, f))
+        if (!strncmp(line, "VmHWM:", 6))
+            kib = strtod(line + 6, NULL);
+    fclose(f);
+    return kib * 1024;
 }
 
 /* Times of n steps, in ms. */
@@ -247,7 +260,7 @@ static void show(const bench *b, const options *o, const double *ms, int n)
     if (ig_machine_measure(&machine, b->m.ctx, 1, &error) != IG_OK)
         fprintf(stderr, "bench_step: %s\n", error.message);
     const double flops = b->m.row->flops();
-    const double bytes = (double)BYTES_A_PARAM * (double)b->n_params;
+    const double bytes = (double)(b->m.dy ? 28 : BYTES_A_PARAM) * (double)b->n_params;
     const double product_ms = machine.f32_ops_s > 0 ? flops / machine.f32_ops_s * 1e3 : 0;
     const double bytes_ms =
         machine.read_bytes_s > 0 ? bytes / machine.read_bytes_s * 1e3 : 0;
@@ -365,8 +378,10 @@ int main(int argc, char **argv)
 {
     options o;
     if (!read_options(&o, argc, argv)) {
-        fprintf(stderr, "bench_step [gpt2|gpt|lstm|cnn|mlp] [--captured 0|1] [-t THREADS] "
-                        "[--steps N] [--profile] [--isa NAME] [--serve]\n");
+        fprintf(
+            stderr,
+            "bench_step [gpt2|gpt|lstm|cnn|mlp|attention] [--captured 0|1] [-t THREADS] "
+            "[--steps N] [--profile] [--isa NAME] [--serve]\n");
         return 2;
     }
     for (const step_row *row = step_rows; row->name; row++) {

@@ -169,6 +169,34 @@ static double flops_mlp(void)
     return 2.0 * MLP_B * (2 * MLP_D * MLP_D + 3 * MLP_D * MLP_N);
 }
 
+/* ---- attention alone ------------------------------------------------------------------------------- */
+
+enum { ATT_H = 12, ATT_T = 1024, ATT_W = 64 };
+
+static ig_status make_attention(step_model *m, ig_error *err)
+{
+    (void)err;
+    m->dy = ig_normal(m->ctx, IG_DTYPE_F32, IG_SHAPE(1, ATT_H, ATT_T, ATT_W), 0, 1);
+    return IG_OK;
+}
+
+static ig_tensor *loss_attention(step_model *m)
+{
+    static const char *const names[] = {"q", "k", "v"};
+    const ig_init normal = {.kind = IG_INIT_NORMAL, .value = 1};
+    const ig_attention_opts opts = {.causal = true};
+    ig_tensor *in[3];
+    for (int i = 0; i < 3; i++)
+        in[i] = ig_param(m->params, names[i], normal, IG_SHAPE(1, ATT_H, ATT_T, ATT_W));
+    return ig_attention(in[0], in[1], in[2], &opts);
+}
+
+/* Seven products of half a square: scores are made again, not kept. */
+static double flops_attention(void)
+{
+    return 7.0 * ATT_H * ATT_W * ATT_T * (ATT_T + 1);
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------- */
 
 const step_row step_rows[] = {
@@ -178,6 +206,8 @@ const step_row step_rows[] = {
      flops_lstm},
     {"cnn", "CNN, 64 of 28 x 28", "images", CNN_B, make_cnn, loss_cnn, flops_cnn},
     {"mlp", "MLP 64-64-10, 32", "rows", MLP_B, make_mlp, loss_mlp, flops_mlp},
+    {"attention", "attention 1 x 12 x 1024 x 64, causal, forward and backward", "tokens",
+     ATT_T, make_attention, loss_attention, flops_attention},
     {NULL, NULL, NULL, 0, NULL, NULL, NULL},
 };
 
@@ -201,6 +231,7 @@ ig_status step_model_init(step_model *m, const step_row *row, ig_context *ctx,
         return status;
     ig_tensor_retain(m->x);
     ig_tensor_retain(m->y);
+    ig_tensor_retain(m->dy);
     ig_scope *scope = ig_scope_begin(ctx); /* one run makes the parameters */
     const bool was = ig_grad_enable(ctx, false);
     row->loss(m);
@@ -214,6 +245,7 @@ void step_model_fini(step_model *m)
 {
     ig_tensor_release(m->x);
     ig_tensor_release(m->y);
+    ig_tensor_release(m->dy);
     if (m->module)
         ig_module_destroy(m->module);
     else

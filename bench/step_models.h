@@ -13,7 +13,8 @@ typedef struct step_row {
     const char *unit; /* of what a batch holds */
     int64_t n_units;
     ig_status (*make)(step_model *m, ig_error *err); /* x, y, and module if there is one */
-    ig_tensor *(*loss)(step_model *m);
+    ig_tensor *(*loss)(
+        step_model *m); /* or what backward starts from with the gradient dy */
     double (*flops)(
         void); /* products of forward and backward, multiply and add counted apart */
 } step_row;
@@ -24,6 +25,7 @@ struct step_model {
     ig_params *params; /* the module's, or its own */
     ig_module *module; /* NULL: layers over params */
     ig_tensor *x, *y;  /* the batch and its targets; retained */
+    ig_tensor *dy;     /* NULL: a whole step from a loss; else forward and backward only */
 };
 
 extern const step_row step_rows[]; /* the last has no name */
