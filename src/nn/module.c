@@ -130,6 +130,7 @@ static ig_status build(ig_module *m, const char *text, ig_error *err)
     if (status != IG_OK)
         return status;
     ig_params_set_deviation(m->params, m->deviation);
+    ig_params_set_training(m->params, false);
     return make_parameters(m, err);
 }
 

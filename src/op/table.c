@@ -110,6 +110,7 @@ const ig__op *const ig__op_table[] = {
     &ig__op_sort,
     &ig__op_random,
     &ig__op_dropout,
+    &ig__op_random_key,
     &ig__op_dropout_grad,
     &ig__op_square_sum,
     &ig__op_step_control,
