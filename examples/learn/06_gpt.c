@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-enum { L = 4, H = 4, D = 128, W = D / H, T = 64, B = 12, EVAL = 48 };
+enum { L = 4, H = 4, D = 128, W = D / H, T = 64, B = 12 };
 
 /* As the formula says: for learning, and to check the library's, which never stores the scores. */
 static ig_tensor *attention_by_hand(ig_tensor *q, ig_tensor *k, ig_tensor *v)
@@ -80,35 +80,6 @@ static ig_tensor *loss_of(ig_params *p, ig_tensor *windows, int64_t v) /* [B,T+1
     return ig_cross_entropy(gpt(p, ig_slice(windows, 1, 0, -1, 1), v), next, NULL);
 }
 
-/* B windows of T + 1 characters from random places. */
-static ig_tensor *random_windows(ig_context *ig, ig_tensor *text)
-{
-    const double n = (double)(ig_tensor_count(text) - T);
-    ig_tensor *starts =
-        ig_cast(ig_uniform(ig, IG_DTYPE_F64, IG_SHAPE(B, 1), 0, n), IG_DTYPE_I64);
-    return ig_index_select(text, 0,
-                           ig_add(starts, ig_arange(ig, IG_DTYPE_I64, 0, 1, T + 1)));
-}
-
-/* The mean loss over all windows of the text that do not overlap. */
-static double held_out(ig_context *ig, ig_params *p, ig_tensor *text, int64_t v)
-{
-    const int64_t n = (ig_tensor_count(text) - 1) / T;
-    const bool was = ig_grad_enable(ig, false);
-    double sum = 0;
-    for (int64_t i = 0; i < n; i += EVAL) {
-        const int64_t m = n - i < EVAL ? n - i : EVAL;
-        ig_scope *scope = ig_scope_begin(ig);
-        ig_tensor *starts = ig_arange(ig, IG_DTYPE_I64, (double)(i * T), T, m);
-        ig_tensor *which =
-            ig_add(ig_unsqueeze(starts, 1), ig_arange(ig, IG_DTYPE_I64, 0, 1, T + 1));
-        sum += (double)m * ig_tensor_item(loss_of(p, ig_index_select(text, 0, which), v));
-        ig_scope_end(scope);
-    }
-    ig_grad_enable(ig, was);
-    return sum / (double)n;
-}
-
 /* Write on, from a line break: read what is there, draw the next, put it behind. */
 static void sample(ig_context *ig, ig_params *p, const learn_text *text, int n)
 {
@@ -147,35 +118,25 @@ static double train(ig_context *ig, const learn_text *text, int n_steps, int see
     learn_must(ig_params_create(&p, ig, &err), &err);
     learn_must(ig_optimizer_create(&opt, ig, &opts, &err), &err);
     ig_params_set_deviation(p, 0.02);
-    loss_of(p, random_windows(ig, text->train), v); /* makes the parameters */
+    loss_of(p, learn_windows(text->train, B, T + 1), v); /* makes the parameters */
     learn_must(ig_optimizer_add_params(opt, p, &err), &err);
 
     learn_must(ig_capture_begin(ig, &err), &err); /* one step, recorded */
     ig_optimizer_clear_grads(opt);
-    ig_tensor *loss = loss_of(p, random_windows(ig, text->train), v);
+    ig_tensor *loss = loss_of(p, learn_windows(text->train, B, T + 1), v);
     ig_backward(loss);
     ig_optimizer_step(opt);
     learn_must(ig_capture_end(&program, ig, &err), &err);
 
-    double sum = 0, start = learn_seconds();
-    const int a_line = n_steps < 20 ? 1 : n_steps / 20;
-    for (int i = 1; i <= n_steps; i++) {
-        if (i > 1) /* the capture was the first */
-            learn_must(ig_program_run(program, &err), &err);
-        sum += ig_tensor_item(loss);
-        if (i % a_line == 0) {
-            learn_curve("step", i, sum / a_line);
-            sum = 0;
-        }
-    }
-    const double seconds = learn_seconds() - start, test = held_out(ig, p, text->test, v);
+    const double seconds = learn_run(program, loss, n_steps);
+    const double test = learn_held_out(loss_of, p, text, T);
     learn_check(ig);
     printf("seed %d: loss on the last tenth %.4f\n", seed, test);
     if (seed == 1) {
         const double matrices = L * 12.0 * D * D + (double)v * D,
                      n = (double)ig_params_elements(p);
-        learn_speed(ig, "characters", B * T, B * T * 6 * (matrices + L * T * D), 32 * n,
-                    n_steps, seconds);
+        learn_speed(ig, B * T, "characters", seconds, B * T * 6 * (matrices + L * T * D),
+                    32 * n);
         sample(ig, p, text, 500);
     }
     ig_program_destroy(program);
