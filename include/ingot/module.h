@@ -217,7 +217,8 @@ typedef struct ig_module ig_module;
 /* From the text of a config.json; parameters start as its initializer_range says. */
 IG_API IG_WARN_UNUSED ig_status ig_module_create(ig_module **module_out, ig_context *ctx,
                                                  const char *config, ig_error *err);
-/* From a folder, with its weights. */
+/* From a folder, with its weights; or from a GGUF file: weights of any type that serving reads, as float32
+ * under the names of folders (llama). */
 IG_API IG_WARN_UNUSED ig_status ig_module_open(ig_module **module_out, ig_context *ctx,
                                                const char *folder, ig_error *err);
 /* tokens [B,T] of an integer type -> logits [B,T,V]; each sees those before it and itself. */

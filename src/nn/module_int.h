@@ -49,6 +49,13 @@ bool ig__module_flag(const ig__json *config, const char *key, bool otherwise);
 /* tokens [B,T] through a serving family's graph. */
 ig_tensor *ig__module_replay(ig_module *m, ig_tensor *tokens);
 
+/* One token through the model makes its parameters; then no more are made. */
+ig_status ig__module_make(ig_module *m, ig_error *err);
+/* The row of a family of serving; NULL: it has none here. */
+const ig__module_family *ig__module_family_serving(const ig__family *serving);
+ig_status ig__module_open_gguf(ig_module **module_out, ig_context *ctx, const char *path,
+                               ig_error *err);
+
 /* ---- what layers share ---------------------------------------------------------------------------- */
 
 double ig__params_deviation(const ig_params *p);

@@ -57,6 +57,7 @@ const ig__op *const ig__op_table[] = {
     &ig__op_ceil,
     &ig__op_round,
     &ig__op_trunc,
+    &ig__op_unary_grad,
     &ig__op_gelu_erf,
     &ig__op_add_scalar,
     &ig__op_clamp,
