@@ -340,6 +340,8 @@ static ig__program_step *weld_group(const fuser *f, const group *g)
     for (int i = 0; i < g->n; i++)
         add_link(&w, i);
     add_outputs(&w);
+    if (!w.step->e.n_out) /* nobody wants anything of it */
+        return w.step;
     ig__chain_place(w.chain);
     ig__program_step_choose(p, w.step);
     return w.step;
@@ -379,8 +381,9 @@ static bool finish(fuser *f)
         if (!g->n)
             continue;
         steps[n] = g->n == 1 ? g->members[0] : weld_group(f, g);
-        if (!steps[n++])
+        if (!steps[n])
             return false;
+        n += steps[n]->op != &ig__op_chain || steps[n]->e.n_out > 0;
     }
     memcpy(p->steps, steps, (size_t)n * sizeof(ig__program_step *));
     p->n_steps = n;
