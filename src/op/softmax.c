@@ -17,10 +17,11 @@
 static char *row_data(const ig__reduction *r, int64_t o)
 {
     int64_t offset = 0;
-    for (int d = r->kept.n_dims; d-- > 0;) {
+    for (int d = r->kept.n_dims; --d > 0;) {
         offset += o % r->kept.dims[d] * r->kept.strides[d];
         o /= r->kept.dims[d];
     }
+    offset += o * r->kept.strides[0]; /* o is within the first dimension now */
     return r->kept.data + offset * (int64_t)ig_dtype_block_bytes(r->kept.dtype);
 }
 
@@ -49,10 +50,12 @@ void *ig__row_place(const ig__reduction *r, int64_t o, ig__compute compute, void
 
 void ig__row_store(const ig__reduction *r, int64_t o, const void *row, ig__compute compute)
 {
+    char *data = row_data(r, o);
+    if ((const void *)data == row || !r->n)
+        return;
     ig__walk_over w = r->reduced;
-    w.data = row_data(r, o);
-    if ((const void *)w.data != row && r->n)
-        ig__walk_store(&w, 0, r->n, row, compute);
+    w.data = data;
+    ig__walk_store(&w, 0, r->n, row, compute);
 }
 
 /* ---- one row ----------------------------------------------------------------------------------------- */
