@@ -31,8 +31,9 @@ typedef struct ig__program_step {
     /* On one thread alone; set when the program is bound. */
     void (*run)(struct ig__program_step *step);
     struct ig__program_step *next_random;
-    char *to;      /* of a constant */
-    uint64_t draw; /* of a random row, from the first of the run */
+    char *to;        /* of a constant */
+    int64_t n_units; /* of a row that keeps them; -1: ask in each phase */
+    uint64_t draw;   /* of a random row, from the first of the run */
     bool team;
     bool once;  /* its result is the same in every run: it runs when the program is bound */
     ig__eval e; /* data pointers are set when the program is bound */

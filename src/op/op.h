@@ -181,6 +181,9 @@ typedef struct ig__op {
     void (*gradient)(ig__gradient *g); /* NULL: none flows */
     uint32_t needs[IG_MAX_INPUTS]; /* of the gradient of input i: IG_IN and IG_OUT bits */
     void (*explain)(const ig__eval *e, int64_t at, ig_error *err); /* of a fault */
+    bool
+        keeps_units; /* `n_units`, and what it prepares in `shared`, depend on types and strides
+                       * alone: a program asks once */
     uint16_t writes; /* bit i: input i is written in place; output 0 is the first of them */
     bool random;     /* draws from the context's stream */
     ig__precision precision;
