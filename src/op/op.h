@@ -185,7 +185,10 @@ typedef struct ig__op {
         keeps_units; /* `n_units`, and what it prepares in `shared`, depend on types and strides
                        * alone: a program asks once */
     uint16_t writes; /* bit i: input i is written in place; output 0 is the first of them */
-    bool random;     /* draws from the context's stream */
+    /* Of a row of one phase whose units finish out[0] in order: how many elements of it units
+     * [0, unit) have made. An elementwise step may follow unit by unit. NULL, or less than 0: they do not. */
+    int64_t (*done)(const ig__eval *e, int64_t unit);
+    bool random; /* draws from the context's stream */
     ig__precision precision;
 } ig__op;
 

@@ -234,6 +234,16 @@ static void logsumexp_eval(const ig__eval *e, int64_t begin, int64_t end)
     }
 }
 
+/* Rows along the last dimension lie one behind the other. */
+static int64_t row_done(const ig__eval *e, int64_t unit)
+{
+    const ig__type *x = e->in[0].type;
+    if (!x->n_dims || mask_of(e) != 1u << (x->n_dims - 1))
+        return -1;
+    const int64_t d = x->dims[x->n_dims - 1].plus, n = unit * rows_a_unit(d) * d;
+    return n < e->in[0].n ? n : e->in[0].n;
+}
+
 /* ---- shapes, gradients, rows ------------------------------------------------------------------------------ */
 
 static ig_status same_shape(ig__type *out, const ig__type *const *in, int n_in,
@@ -311,8 +321,10 @@ static void logsumexp_gradient(ig__gradient *g)
                                 .room = row_room,                                          \
                                 .precision = IG_PRECISION_HIGH,                            \
                                 __VA_ARGS__};
-ROWS(softmax, 1, same_shape, .gradient = softmax_gradient, .needs = {IG_OUT(0)})
-ROWS(log_softmax, 1, same_shape, .gradient = log_softmax_gradient, .needs = {IG_OUT(0)})
+ROWS(softmax, 1, same_shape, .gradient = softmax_gradient, .needs = {IG_OUT(0)},
+     .done = row_done)
+ROWS(log_softmax, 1, same_shape, .gradient = log_softmax_gradient, .needs = {IG_OUT(0)},
+     .done = row_done)
 ROWS(logsumexp, 1, logsumexp_shape, .gradient = logsumexp_gradient, .needs = {IG_IN(0)})
 ROWS(softmax_grad, 2, same_shape, .gradient = ig__gradient_missing)
 ROWS(log_softmax_grad, 2, same_shape, .gradient = ig__gradient_missing)

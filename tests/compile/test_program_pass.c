@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { DEAD, ONCE, SAME, FUSE, REUSE, N_PASSES };
+enum { DEAD, ONCE, SAME, FUSE, TAIL, REUSE, N_PASSES };
 
 static ig_error error;
 
@@ -59,7 +59,7 @@ typedef struct net {
     ig_tensor *p[6], *x, *y, *loss;
 } net;
 
-enum { ROWS = 33, IN = 20, HIDDEN = 70, OUT = 9 };
+enum { ROWS = 63, IN = 20, HIDDEN = 70, OUT = 9 };
 
 static void make_net(net *n, int n_threads)
 {
@@ -206,7 +206,7 @@ static void test_lists(void **state)
     y = ig_tensor_keep(ig_where(ig_less(y, x), y, x));
     ig_scope_end(scope);
     must(ig_capture_end_with(&p, ctx, &opts, &error));
-    assert_string_equal(d.names, "recorded dead once same fuse reuse ");
+    assert_string_equal(d.names, "recorded dead once same fuse tail reuse ");
     assert_int_equal(d.steps[0], 11);
     assert_int_equal(d.steps[1 + DEAD], 10);
     assert_int_equal(d.steps[1 + ONCE], 10);
@@ -240,7 +240,7 @@ static void test_what_stays(void **state)
     ig_embedding(i, x);
     ig_scope_end(scope);
     ig_program *p = end_without(ctx, 0);
-    assert_int_equal(ig_program_get_stats(p).n_steps, 5);
+    assert_int_equal(ig_program_get_stats(p).n_steps, 4); /* one softmax has a tail */
     ids[1] = 200;
     must(ig_tensor_write(i, ids, sizeof ids, &error));
     assert_int_not_equal(ig_program_run(p, &error), IG_OK);
@@ -458,6 +458,86 @@ static void test_writes_to_parts(void **state)
     ig_context_destroy(ctx);
 }
 
+/* Rows with a tail, with several threads: what stays of the norm, and what the tail reads beside it. */
+static ig_tensor *t_gelu(ig_tensor *x, ig_tensor *g, ig_tensor **also)
+{
+    *also = NULL;
+    return ig_gelu(ig_layer_norm(x, g, g, 1e-5));
+}
+static ig_tensor *t_wanted(ig_tensor *x, ig_tensor *g, ig_tensor **also)
+{
+    ig_tensor *y = *also = ig_rms_norm(x, g, 1e-5);
+    return ig_add(ig_mul(ig_silu(y), g), x);
+}
+static ig_tensor *t_softmax(ig_tensor *x, ig_tensor *g, ig_tensor **also)
+{
+    ig_tensor *y = ig_softmax(ig_mul(x, g), -1);
+    *also = ig_square(y);
+    return ig_log(y);
+}
+static ig_tensor *t_columns(ig_tensor *x, ig_tensor *g, ig_tensor **also)
+{
+    *also = NULL;
+    return ig_mul(ig_log_softmax(x, 0), g);
+}
+/* The head must move: its result is read behind a product. */
+static ig_tensor *t_apart(ig_tensor *x, ig_tensor *g, ig_tensor **also)
+{
+    (void)g;
+    ig_tensor *y = ig_layer_norm(x, NULL, NULL, 1e-5);
+    *also = ig_matmul(x, ig_transpose(x, 0, 1));
+    return ig_mul(y, ig_slice(ig_mean(*also, 0, NULL, true), 1, 0, 1, 1));
+}
+/* The tail writes what the head reads: they stay apart. */
+static ig_tensor *t_over(ig_tensor *x, ig_tensor *g, ig_tensor **also)
+{
+    ig_tensor *t = ig_copy(x);
+    *also = ig_layer_norm(t, g, NULL, 1e-5);
+    return ig_add_into(t, *also);
+}
+
+static void test_tails(void **state)
+{
+    (void)state;
+    static ig_tensor *(*const tails[])(ig_tensor * x, ig_tensor * g, ig_tensor * *also) = {
+        t_gelu, t_wanted, t_softmax, t_columns, t_apart, t_over};
+    static const int n_tails[] = {1, 1, 1, 0, 1, 0};
+    static const int64_t shapes[][2] = {{101, 47}, {5, 4099}, {200, 1000}};
+    static const ig_dtype dtypes[] = {IG_DTYPE_F32, IG_DTYPE_F64};
+    for (int i = 0; i < 6 * 3 * 2; i++) {
+        const int f = i / 6;
+        const int64_t rows = shapes[i % 3][0], columns = shapes[i % 3][1];
+        const ig_dtype dtype = dtypes[i / 3 % 2];
+        if (dtype == IG_DTYPE_F64 && rows * columns > 100000)
+            continue;
+        ig_context *ctx = context(1 + i % 2);
+        static char text[4000];
+        ig_tensor *x = ig_normal(ctx, dtype, IG_SHAPE(rows, columns), 0, 1), *also, *other;
+        ig_tensor *g = ig_normal(ctx, dtype, IG_SHAPE(columns), 1, 1);
+        must(ig_capture_begin(ctx, &error));
+        ig_scope *scope = ig_scope_begin(ctx);
+        ig_tensor *y = ig_tensor_keep(tails[f](x, g, &also));
+        if (also)
+            ig_tensor_keep(also);
+        ig_scope_end(scope);
+        ig_program *p = end_without(ctx, 0);
+        assert_true(ig_program_text(p, text, sizeof text) < sizeof text);
+        if (!strstr(text, "tail(") != !n_tails[f])
+            fail_msg("tail %d: %s", f, text);
+        if (f == 0) /* one value: the norm lies where the result does */
+            assert_int_equal(ig_program_get_stats(p).n_storages, 0);
+        must(ig_tensor_write(
+            x, ig_tensor_data(ig_normal(ctx, dtype, IG_SHAPE(rows, columns), 0, 1)),
+            ig_tensor_bytes(x), &error));
+        must(ig_program_run(p, &error));
+        same_bytes(tails[f](x, g, &other), y, "tail");
+        if (also)
+            same_bytes(other, also, "beside a tail");
+        ig_program_destroy(p);
+        ig_context_destroy(ctx);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_what_stays),
         cmocka_unit_test(test_constants_that_are_held),
         cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_tails),
         cmocka_unit_test(test_sixteen_bits),
         cmocka_unit_test(test_writes_to_parts),
     };
