@@ -41,12 +41,18 @@ typedef struct ig__program_storage {
     bool constant, mended; /* from bytes of the host; and written afterwards */
 } ig__program_storage;
 
+/* A leaf and its 16-bit copy, both counted: fresh at the start of each run. */
+typedef struct ig__program_copy {
+    ig_tensor *x, *low;
+} ig__program_copy;
+
 struct ig_program {
     ig_context *ctx;
     ig__arena arena;          /* of steps and what hangs on them */
     ig__program_step **steps; /* [n_steps] */
     ig__program_storage *storages;
-    int32_t n_steps, cap_steps, n_storages, cap_storages;
+    ig__program_copy *copies; /* [n_copies] */
+    int32_t n_steps, cap_steps, n_storages, cap_storages, n_copies, cap_copies;
     uint64_t n_draws;
     char *block;     /* [planned_bytes], then scratch */
     ig__room room;   /* the most of any step, rounded */

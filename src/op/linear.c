@@ -138,7 +138,8 @@ const ig__op ig__op_linear = {.name = "linear",
                               .work = ig__linear_work,
                               .gradient = ig__linear_gradient,
                               .needs = {IG_IN(1), IG_IN(0)},
-                              .precision = IG_PRECISION_LOW};
+                              .precision = IG_PRECISION_LOW,
+                              .keeps = 1 << 2};
 
 /* ---- pack, norm_pack ----------------------------------------------------------------------- */
 

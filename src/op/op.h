@@ -184,6 +184,7 @@ typedef struct ig__op {
     uint16_t writes; /* bit i: input i is written in place; output 0 is the first of them */
     bool random;     /* draws from the context's stream */
     ig__precision precision;
+    uint16_t keeps; /* bit i: input i is taken as it is under mixed precision */
 } ig__op;
 
 enum { IG_SPAN = 16384 };
