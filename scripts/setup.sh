@@ -68,6 +68,7 @@ missing() { # PART
         has pkg-config || printf ' pkg-config'
         pkg-config --exists jansson 2>/dev/null || printf ' libjansson-dev'
         pkg-config --exists libpcre2-8 2>/dev/null || printf ' libpcre2-dev'
+        pkg-config --exists zlib 2>/dev/null || printf ' zlib1g-dev'
         pkg-config --exists libedit 2>/dev/null || printf ' libedit-dev'
         pkg-config --exists libmicrohttpd 2>/dev/null || printf ' libmicrohttpd-dev'
         ;;

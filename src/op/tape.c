@@ -146,14 +146,19 @@ ig__tape *ig__tape_record(ig_context *ctx, const ig__op *op, const void *attrs,
 
 void ig__tape_attach(ig__tape *node, ig_tensor *const *out, int n_out)
 {
+    ig_context *ctx = out[0]->ctx;
+    node->head.refs++;
     for (int i = 0; i < n_out; i++) {
+        if (!ig__is_float(out[i]->type.dtype)) /* no gradient comes to it */
+            continue;
         if (out[i]->node)
-            ig__history_release(out[i]->ctx, out[i]->node);
+            ig__history_release(ctx, out[i]->node);
         out[i]->node = &node->head;
         out[i]->i_out = (int8_t)i;
         out[i]->wants_grad = true;
         node->head.refs++;
     }
+    ig__history_release(ctx, &node->head);
 }
 
 bool ig__refresh(ig_tensor *x)
