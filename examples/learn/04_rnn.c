@@ -52,13 +52,15 @@ static ig_tensor *loss_of(ig_params *p, ig_tensor *windows, int64_t v)
 static void show_reach(ig_context *ig, ig_params *p, const learn_text *text)
 {
     ig_scope *scope = ig_scope_begin(ig);
-    ig_tensor *windows = learn_windows_at(text->test, 0, B, T + 1, T), *h = no_state(ig, B);
-    ig_tensor *x[T], *d[T], *ids = ig_slice(windows, 1, 0, -1, 1);
-    ig_tensor *z = ig_reshape(rnn(p, ids, &h, text->n_chars, x), IG_SHAPE(B, T, -1));
+    ig_tensor *windows = learn_windows_at(text->test, 0, B, T + 1, T);
+    const int64_t n = ig_tensor_dim(windows, 0);
+    ig_tensor *ids = ig_slice(windows, 1, 0, -1, 1), *h = no_state(ig, n), *x[T], *d[T];
+    ig_tensor *z = ig_reshape(rnn(p, ids, &h, text->n_chars, x), IG_SHAPE(n, T, -1));
     ig_tensor *loss =
         ig_cross_entropy(ig_select(z, 1, -1), ig_select(windows, 1, -1), NULL);
     double first = 0;
     ig_gradients(d, x, T, &loss, NULL, 1, NULL);
+    learn_check(ig);
     printf("gradient k steps back:");
     for (int k = 0; k < T; k = k ? 2 * k : 1) {
         const double size = ig_tensor_item(ig_norm(d[T - 1 - k], 0, NULL, false));
@@ -115,7 +117,7 @@ int main(int argc, char **argv)
     const double seconds = learn_run(program, loss, n_steps);
     printf("loss on the last tenth %.4f\n", learn_held_out(loss_of, p, &text, T));
     show_reach(ig, p, &text);
-    sample(ig, p, &text, 400);
+    sample(ig, p, &text, n_steps < 100 ? 20 : 400);
     learn_check(ig);
     const double a_char = 2.0 * (D * D + D * (double)text.n_chars);
     learn_speed(ig, B * T, "characters", seconds, 3 * B * T * a_char,

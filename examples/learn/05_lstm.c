@@ -70,6 +70,7 @@ static void show_reach(ig_context *ig, ig_params *p, const learn_text *text)
     ig_tensor *loss = ig_cross_entropy(z, ig_select(windows, 1, -1), NULL);
     double first = 0;
     ig_gradients(&d, &x, 1, &loss, NULL, 1, NULL);
+    learn_check(ig);
     printf("gradient k steps back:");
     for (int k = 0; k < T; k = k ? 2 * k : 1) {
         const double size =
@@ -136,7 +137,7 @@ int main(int argc, char **argv)
     const double seconds = learn_run(program, loss, n_steps);
     printf("loss on the last tenth %.4f\n", learn_held_out(loss_of, p, &text, T));
     show_reach(ig, p, &text);
-    sample(ig, p, &text, 400);
+    sample(ig, p, &text, n_steps < 100 ? 20 : 400);
     learn_check(ig);
     const double a_char = 2.0 * (LAYERS * 8 * D * D + D * (double)text.n_chars);
     learn_speed(ig, B * T, "characters", seconds, 3 * B * T * a_char,

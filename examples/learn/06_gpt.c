@@ -137,7 +137,7 @@ static double train(ig_context *ig, const learn_text *text, int n_steps, int see
                      n = (double)ig_params_elements(p);
         learn_speed(ig, B * T, "characters", seconds, B * T * 6 * (matrices + L * T * D),
                     32 * n);
-        sample(ig, p, text, 500);
+        sample(ig, p, text, n_steps < 100 ? 20 : 500);
     }
     ig_program_destroy(program);
     ig_optimizer_destroy(opt);

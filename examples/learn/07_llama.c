@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-enum { T = 64, B = 4, SAMPLE = 60 };
+enum { T = 64, B = 4 };
 
 /* All of a file as tokens, cut as in the programs before. */
 static learn_text read_tokens(ig_context *ig, const ig_tokenizer *tokenizer, FILE *f)
@@ -67,7 +67,7 @@ static double held_out(ig_context *ig, ig_module *m, const learn_text *text)
 /* Goes on after `prompt`. Every token reads all before it anew: a cache of keys and values, as `ingot run` has it,
  * would save that. */
 static void sample(ig_context *ig, ig_module *m, const ig_tokenizer *tokenizer,
-                   const char *prompt)
+                   const char *prompt, int n)
 {
     ig_error err;
     ig_ids ids = {0};
@@ -78,13 +78,13 @@ static void sample(ig_context *ig, ig_module *m, const ig_tokenizer *tokenizer,
     ig_tensor *seen = ig_cast(ig_tensor_from(ig, IG_DTYPE_I32, IG_SHAPE(1, ids.n), ids.ids),
                               IG_DTYPE_I64);
     printf("---\n%s", prompt);
-    for (int i = 0; i < SAMPLE; i++) {
+    for (int i = 0; i < n; i++) {
         ig_tensor *z = ig_select(ig_select(ig_module_logits(m, seen), 0, 0), 0, -1);
         ig_tensor *next = learn_draw(z, 0.6);
         seen = ig_cat((ig_tensor *[]){seen, ig_reshape(next, IG_SHAPE(1, 1))}, 2, 1);
-        const size_t n = ig_token_bytes(tokenizer, (int32_t)ig_tensor_item(next), false,
-                                        bytes, sizeof bytes);
-        printf("%.*s", (int)(n < sizeof bytes ? n : sizeof bytes), bytes);
+        const size_t n_bytes = ig_token_bytes(tokenizer, (int32_t)ig_tensor_item(next),
+                                              false, bytes, sizeof bytes);
+        printf("%.*s", (int)n_bytes, bytes);
     }
     printf("\n---\n");
     ig_ids_free(tokenizer, &ids);
@@ -95,6 +95,7 @@ static void sample(ig_context *ig, ig_module *m, const ig_tokenizer *tokenizer,
 int main(int argc, char **argv)
 {
     const int n_steps = learn_argument(argc, argv, 2, 40);
+    const int n_sample = n_steps < 10 ? 4 : 60;
     const char *prompt = "ROMEO:\n";
     ig_context *ig;
     ig_tokenizer *tokenizer;
@@ -122,7 +123,7 @@ int main(int argc, char **argv)
     printf("%.1f million parameters\n", n_params / 1e6);
 
     const double before = held_out(ig, m, &text);
-    sample(ig, m, tokenizer, prompt);
+    sample(ig, m, tokenizer, prompt, n_sample);
 
     learn_must(ig_capture_begin(ig, &err), &err);
     ig_optimizer_clear_grads(opt);
@@ -133,7 +134,7 @@ int main(int argc, char **argv)
 
     const double seconds = learn_run(program, loss, n_steps);
     const double after = held_out(ig, m, &text);
-    sample(ig, m, tokenizer, prompt);
+    sample(ig, m, tokenizer, prompt, n_sample);
     learn_check(ig);
     printf("loss on the last tenth: %.4f before, %.4f after\n", before, after);
     learn_speed(ig, B * T, "tokens", seconds, 6 * n_params * B * T, 32 * n_params);
