@@ -106,6 +106,7 @@ const ig__module_family *ig__module_family_serving(const ig__family *serving)
 ig_status ig__module_make(ig_module *m, ig_error *err)
 {
     ig_context *ctx = m->ctx;
+    ig_params_set_training(m->params, false);
     ig_scope *scope = ig_scope_begin(ctx);
     const bool was = ig_grad_enable(ctx, false);
     const bool made =
