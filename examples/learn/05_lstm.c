@@ -14,8 +14,6 @@
  */
 #include "learn.h"
 
-#include <math.h>
-
 enum { D = 256, LAYERS = 2, T = 64, B = 32 };
 
 typedef struct states {
@@ -27,22 +25,13 @@ static ig_tensor *embed(ig_params *p, ig_tensor *ids, int64_t v)
     return ig_nn_embedding(p, "embed", ids, (int64_t[]){v, D});
 }
 
-/* One matrix makes all four gates, in the order i, f, g, o; so [4D,D] from below and [4D,D] from before. */
+/* One matrix makes all four gates, in the order i, f, g, o: [4D,D] from below and [4D,D] from before. */
 static ig_tensor *lstm(ig_params *p, ig_tensor *x, states *s)
 {
-    const ig_init small = {IG_INIT_UNIFORM, .value = 1 / sqrt(D)}, zeros = {IG_INIT_ZEROS};
-    ig_tensor *weights[4 * LAYERS];
-    for (int i = 0; i < LAYERS; i++) {
-        ig_params_begin(p, "layer%d", i);
-        weights[4 * i] = ig_param(p, "below.weight", small, IG_SHAPE(4 * D, D));
-        weights[4 * i + 1] = ig_param(p, "before.weight", small, IG_SHAPE(4 * D, D));
-        weights[4 * i + 2] = ig_param(p, "below.bias", zeros, IG_SHAPE(4 * D));
-        weights[4 * i + 3] = ig_param(p, "before.bias", zeros, IG_SHAPE(4 * D));
-        ig_params_end(p);
-    }
-    const ig_recurrent_opts opts = {
-        .layers = LAYERS, .h0 = s->h, .c0 = s->c, .h_out = &s->h, .c_out = &s->c};
-    return ig_recurrent(IG_CELL_LSTM, x, weights, 4 * LAYERS, &opts);
+    const ig_nn_recurrent_opts opts = {
+        .n_out = D,
+        .run = {.layers = LAYERS, .h0 = s->h, .c0 = s->c, .h_out = &s->h, .c_out = &s->c}};
+    return ig_nn_recurrent(p, "lstm", IG_CELL_LSTM, x, &opts);
 }
 
 /* x [B,T,D] -> logits [B,T,V] */
@@ -120,7 +109,7 @@ int main(int argc, char **argv)
             text.n_chars);             /* makes the parameters */
     for (int i = 0; i < LAYERS; i++) { /* at first, keep: f's bias is 1 (Gers et al.) */
         char name[32];
-        snprintf(name, sizeof name, "layer%d.below.bias", i);
+        snprintf(name, sizeof name, "lstm.bias_ih_l%d", i);
         const bool was = ig_grad_enable(ig, false);
         ig_fill(ig_slice(ig_params_find(p, name), 0, D, 2 * D, 1), 1);
         ig_grad_enable(ig, was);
