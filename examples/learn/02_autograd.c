@@ -55,8 +55,7 @@ static double step(ig_context *ig, ig_params *p, ig_optimizer *opt, ig_tensor *x
                    ig_tensor *y)
 {
     ig_scope *scope = ig_scope_begin(ig); /* owns all that the step makes */
-    ig_tensor *which =
-        ig_slice(ig_permutation(ig, N_TRAIN), 0, 0, B, 1); /* B different ones */
+    ig_tensor *which = learn_choose(ig, B, N_TRAIN);
     ig_tensor *z = network(p, ig_index_select(x, 0, which));
     ig_tensor *loss = ig_cross_entropy(z, ig_index_select(y, 0, which), NULL);
     ig_optimizer_clear_grads(opt);

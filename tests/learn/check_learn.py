@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 CURVE = re.compile(r"^(?:step|epoch) +(\d+)  loss ([0-9.naif+-]+)  ", re.M)
-SPEED = re.compile(r"^(?:speed|limit): .*\n", re.M)
+SPEED = re.compile(r"^(?:speed|limit|program): .*\n", re.M)
 
 
 def run(command, data, cores):
