@@ -11,7 +11,9 @@
 #   n_jobs             how many compilers at once
 #   compile LOG ...    cmake --build with these arguments; its output goes to the log, and a
 #                      line now and then tells how far it is
-#   model_dir          prints the folder that keeps the models
+#   model_dir          prints the folder that keeps the models and data sets
+#   is_whole FILE BYTES SHA256         is it there, and right?
+#   pip_reason LOG     why pip failed, in one line, from what it said
 #
 # Standard output is left to the caller: what programs print here goes to standard error.
 
@@ -40,6 +42,23 @@ model_dir() {
         printf '%s\n' "$HOME/.cache/ingot"
     else
         printf '%s\n' "$PWD/.cache"
+    fi
+}
+
+is_whole() { # FILE BYTES SHA256
+    [ -f "$1" ] && [ "$(wc -c <"$1")" -eq "$2" ] &&
+        [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$3" ]
+}
+
+pip_reason() { # LOG
+    if grep -qi 'certificate' "$1"; then
+        echo "the certificate of the package index is not trusted here"
+    elif grep -qi 'connection broken\|connection error\|name resolution\|unreachable\|timed out' "$1"; then
+        echo "the package index cannot be reached; is there a network?"
+    elif grep -q '^ERROR: ' "$1"; then
+        sed -n 's/^ERROR: //p' "$1" | head -n 1
+    else
+        tail -n 1 "$1"
     fi
 }
 
