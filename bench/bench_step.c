@@ -202,7 +202,8 @@ static double call_ns(ig_context *ctx)
 static void show_profile(bench *b, int n_steps)
 {
     static profile p; /* large */
-    p = (profile){.capture = {on_call, on_constant, on_drop, is_state, use_copy, on_cancel}};
+    p = (profile){
+        .capture = {on_call, on_constant, on_drop, is_state, use_copy, on_cancel}};
     const double each = call_ns(b->m.ctx);
     double whole = 0;
     for (int i = 0; i < n_steps; i++) {
