@@ -98,6 +98,7 @@ const ig__op *const ig__op_table[] = {
     &ig__op_cross_entropy,
     &ig__op_cross_entropy_grad,
     &ig__op_matmul,
+    &ig__op_matmul_wide,
     &ig__op_group_linear,
     &ig__op_group_weight,
     &ig__op_gather,
