@@ -212,6 +212,10 @@ IG_API ig_tensor *ig_matmul(ig_tensor *x, ig_tensor *y);
 /* x [..,K], w [N,K], bias [N] or NULL -> [..,N] */
 IG_API ig_tensor *ig_linear(ig_tensor *x, ig_tensor *w, ig_tensor *bias);
 
+/* Rows in groups: x [M,K], w [X,N,K], counts [X] of an integer type -> [M,N]. The first counts[0] rows are
+ * taken with w[0], the next counts[1] with w[1], ..; rows behind the last group give zeros. */
+IG_API ig_tensor *ig_group_linear(ig_tensor *x, ig_tensor *w, ig_tensor *counts);
+
 /* "ab,bc->ac": letters a to z, at most 8 operands; what the result lacks is summed. */
 IG_API ig_tensor *ig_einsum(const char *equation, ig_tensor *const *x, int n);
 /* Matrices with 0 above (below) a diagonal: 0 the main one, 1 the one above. */

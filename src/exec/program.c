@@ -12,6 +12,7 @@
 #include "exec/program.h"
 
 #include "base/error.h"
+#include "op/autocast.h"
 
 #include <string.h>
 
@@ -33,12 +34,17 @@ static void run_span(ig__program_step *step)
     step->span(&step->e, step->e.out[0].data, step->x, step->e.out[0].n);
 }
 
+static int64_t count_units(const ig__program_step *step, const ig__eval *e)
+{
+    return step->n_units >= 0 ? step->n_units : ig__eval_count(step->op, e);
+}
+
 static void run_units(ig__program_step *step)
 {
     ig__eval *e = &step->e;
     const int n_phases = step->op->n_phases ? step->op->n_phases : 1;
     for (e->phase = 0; e->phase < n_phases; e->phase++) {
-        const int64_t n = ig__eval_count(step->op, e);
+        const int64_t n = count_units(step, e);
         if (n)
             ig__eval_units(step->op, e, 0, n);
     }
@@ -46,9 +52,21 @@ static void run_units(ig__program_step *step)
 
 /* ---- binding ----------------------------------------------------------------------------------- */
 
+/* A row of one phase that keeps its units has a shared part of its own. */
+static bool keep_units(ig_program *p, ig__program_step *step)
+{
+    ig__eval *e = &step->e;
+    e->shared = ig__arena_alloc(&p->arena, ig__eval_room(step->op, e).shared + 1);
+    if (!e->shared)
+        return false;
+    step->n_units = ig__eval_count(step->op, e);
+    return true;
+}
+
 static bool bind_step(ig_program *p, ig__program_step *step)
 {
     ig__eval *e = &step->e;
+    step->n_units = -1;
     step->run = step->span ? run_span : run_units;
     if (!step->op) {
         step->to = bytes_of(p, &step->uses[0]);
@@ -69,7 +87,7 @@ static bool bind_step(ig_program *p, ig__program_step *step)
     step->x = ig__arena_alloc(&p->arena, (size_t)(e->n_in + 1) * sizeof *step->x);
     for (int i = 0; step->x && i < e->n_in; i++)
         step->x[i] = e->in[i].data;
-    return step->x != NULL;
+    return step->x && (!step->op->keeps_units || keep_units(p, step));
 }
 
 static size_t round_up(size_t n)
@@ -141,7 +159,7 @@ static bool run_phase(ig_program *p, const ig__program_step *step, int phase, in
     e.scratch = p->block + p->stats.planned_bytes + (size_t)i_thread * p->room.each;
     if (i_thread == 0) {
         p->stop = p->failed >= 0;
-        ig__share_reset(&p->share, p->stop ? 0 : ig__eval_count(step->op, &e), n_threads);
+        ig__share_reset(&p->share, p->stop ? 0 : count_units(step, &e), n_threads);
     }
     ig__team_barrier(p->ctx->team);
     if (p->stop)
@@ -201,6 +219,9 @@ ig_status ig_program_run(ig_program *p, ig_error *err)
         return ig__fail(err, IG_ERR_ARGUMENT, "program: cannot run during a capture");
     if (ig__context_failed(ctx))
         return ig__fail(err, ctx->error.status, "%s", ctx->error.message);
+    for (int32_t i = 0; i < p->n_copies; i++)
+        if (!ig__low_refresh(p->copies[i].x, p->copies[i].low))
+            return ig__fail(err, ctx->error.status, "%s", ctx->error.message);
     prepare(p);
     if (p->stats.n_team_steps)
         ig__team_run(ctx->team, walk_together, p);
@@ -233,6 +254,11 @@ void ig_program_destroy(ig_program *p)
     for (int32_t i = 0; i < p->n_storages; i++)
         if (p->storages[i].s)
             ig__storage_release(ctx, p->storages[i].s);
+    for (int32_t i = 0; i < p->n_copies; i++) {
+        ig__release(p->copies[i].low);
+        ig__release(p->copies[i].x);
+    }
+    ig__free(a, p->copies);
     ig__free(a, p->storages);
     ig__free(a, p->steps);
     ig__free(a, p->block);

@@ -230,6 +230,25 @@ static void test_branch_not_taken(void **state)
     CHECK("ties share", ig_tensor_grad(m), 0, 0.5, 0.5, 0);
 }
 
+/* Places are integers: no gradient comes to them, and what is picked by them does not ask for one. */
+static void test_places(void **state)
+{
+    (void)state;
+    ig_tensor *x = vector(3, (const float[]){2, 7, 5}), *places;
+    ig_tensor *constant =
+        ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(3), (const float[]){10, 20, 30});
+    ig_tensor *top = ig_topk(x, 0, 2, &places);
+    assert_false(ig_tensor_wants_grad(places));
+    assert_false(ig_tensor_wants_grad(ig_cast(x, IG_DTYPE_I64)));
+    ig_tensor *picked = ig_index_select(constant, 0, places);
+    assert_false(ig_tensor_wants_grad(picked));
+    ig_backward(total(ig_mul(top, picked)));
+    CHECK("by the values alone", ig_tensor_grad(x), 0, 0, 20, 30);
+    assert_false(ig_tensor_wants_grad(
+        ig_assign(ig_slice(ig_zeros(ctx, IG_DTYPE_I64, IG_SHAPE(4)), 0, 1, 4, 1), x)));
+    well();
+}
+
 /* ---- cross entropy -------------------------------------------------------------------------------- */
 
 static void test_cross_entropy(void **state)
@@ -318,8 +337,8 @@ int main(void)
         BOTH(test_result_not_needed),   BOTH(test_slice_overwritten),
         BOTH(test_view_of_view_scaled), BOTH(test_operand_changed),
         BOTH(test_overlapping_copy),    BOTH(test_extreme_rows),
-        BOTH(test_branch_not_taken),    BOTH(test_cross_entropy),
-        BOTH(test_long_sums),
+        BOTH(test_branch_not_taken),    BOTH(test_places),
+        BOTH(test_cross_entropy),       BOTH(test_long_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
