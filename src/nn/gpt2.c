@@ -9,6 +9,7 @@
 #include "nn/module_int.h"
 
 #include "base/error.h"
+#include "op/product.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static ig_tensor *product(ig_module *m, const char *name, ig_tensor *x, int64_t 
     ig_tensor *w = ig_param(p, "weight", normal, IG_SHAPE(ig_tensor_dim(x, 1), n_out));
     ig_tensor *b = ig_param(p, "bias", (ig_init){.kind = IG_INIT_ZEROS}, IG_SHAPE(n_out));
     ig_params_end(p);
-    return ig_add(ig_matmul(x, w), b);
+    return ig__matmul_bias(x, w, b);
 }
 
 /* Products that write to the residual stream start smaller: there are 2 L of them. */

@@ -1,4 +1,4 @@
-/* Products of matrices: matmul, and linear with plain weights.
+/* Products of matrices: matmul, with a bias where it stands for a layer, and linear with plain weights.
  *
  * A product is described to the kernels by strides, so transposes and views need no copy. Up to two leading
  * dimensions are the kernels' batch; more are walked here. The gradient is two more products:
@@ -34,7 +34,7 @@ static bool number_of(ig__mm_type *out, ig_dtype dtype)
 static ig_status matmul_shape(ig__type *out, const ig__type *const *in, int n_in,
                               const void *attrs, ig_error *err)
 {
-    (void)n_in, (void)attrs;
+    (void)attrs;
     const ig__type *x = in[0], *y = in[1];
     ig__mm_type number;
     if (x->dtype != y->dtype || !number_of(&number, x->dtype) || x->n_dims < 2 ||
@@ -48,6 +48,9 @@ static ig_status matmul_shape(ig__type *out, const ig__type *const *in, int n_in
     const ig__type *const leading[2] = {&a, &b};
     if (ig__broadcast(out, leading, 2, "matmul", NULL) != IG_OK)
         return ig__fail_shapes(err, "matmul", "leading dimensions do not broadcast", x, y);
+    if (n_in > 2 && (in[2]->n_dims != 1 || in[2]->dtype != x->dtype ||
+                     !ig__dim_same(in[2]->dims[0], y->dims[y->n_dims - 1])))
+        return ig__fail_shapes(err, "matmul", "the bias does not fit", y, in[2]);
     out->dtype = x->dtype;
     out->dims[out->n_dims++] = x->dims[x->n_dims - 2];
     out->dims[out->n_dims++] = y->dims[y->n_dims - 1];
@@ -191,11 +194,13 @@ static void matmul_gradient(ig__gradient *g)
         g->d_in[0] = ig_matmul(g->d_out[0], ig_transpose(g->in[1], -1, -2));
     if (ig__wants(g, 1))
         g->d_in[1] = ig_matmul(ig_transpose(g->in[0], -1, -2), g->d_out[0]);
+    if (g->n_in > 2 && ig__wants(g, 2))
+        g->d_in[2] = g->d_out[0]; /* the walk sums */
 }
 
 const ig__op ig__op_matmul = {.name = "matmul",
                               .n_in_least = 2,
-                              .n_in_most = 2,
+                              .n_in_most = 3,
                               .shape = matmul_shape,
                               .cost = matmul_cost,
                               .n_units = matmul_units,
@@ -320,6 +325,23 @@ ig_tensor *ig_matmul(ig_tensor *x, ig_tensor *y)
     return row ? ig_squeeze(z, column ? -1 : -2) : z;
 }
 
+/* Does the product add this bias by itself? */
+static bool is_kernel_bias(const ig_tensor *x, const ig_tensor *bias)
+{
+    return bias && (x->type.dtype == IG_DTYPE_F32 || x->type.dtype == IG_DTYPE_F64) &&
+           bias->type.dtype == x->type.dtype && bias->contiguous;
+}
+
+ig_tensor *ig__matmul_bias(ig_tensor *x, ig_tensor *w, ig_tensor *bias)
+{
+    if (!ig__meet("matmul", &x, &w) || !bias)
+        return NULL;
+    const bool fits = is_kernel_bias(x, bias);
+    ig_tensor *const in[3] = {x, w, bias};
+    ig_tensor *y = ig__apply(NULL, &ig__op_matmul, NULL, in, fits ? 3 : 2);
+    return fits ? y : ig_add(y, bias);
+}
+
 /* Do the leading dimensions merge to rows of one stride? */
 static bool has_rows(const ig_tensor *x)
 {
@@ -340,9 +362,7 @@ ig_tensor *ig_linear(ig_tensor *x, ig_tensor *w, ig_tensor *bias)
 {
     if (!ig__meet("linear", &x, &w))
         return NULL;
-    const bool fits = bias &&
-                      (x->type.dtype == IG_DTYPE_F32 || x->type.dtype == IG_DTYPE_F64) &&
-                      bias->type.dtype == x->type.dtype && bias->contiguous;
+    const bool fits = is_kernel_bias(x, bias);
     if (!has_rows(x))
         x = ig_contiguous(x);
     ig_tensor *const in[3] = {x, w, bias};

@@ -14,6 +14,8 @@ ig__room ig__linear_room(const ig__eval *e);
 double ig__linear_work(const ig__eval *e);
 void ig__linear_gradient(ig__gradient *g);
 
-extern const ig__op ig__op_matmul; /* x [..,M,K], y [..,K,N] -> [..,M,N] */
+extern const ig__op ig__op_matmul; /* x [..,M,K], y [..,K,N] [, bias [N]] -> [..,M,N] */
+/* x w + bias in one pass: x [..,M,K], w [K,N], bias [N]. */
+ig_tensor *ig__matmul_bias(ig_tensor *x, ig_tensor *w, ig_tensor *bias);
 
 #endif
