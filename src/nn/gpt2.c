@@ -9,6 +9,7 @@
 #include "nn/module_int.h"
 
 #include "base/error.h"
+#include "op/network.h"
 #include "op/product.h"
 
 #include <math.h>
@@ -41,12 +42,9 @@ static ig_tensor *attention(ig_module *m, ig_tensor *x, int64_t n_batch)
     const int64_t t = ig_tensor_dim(x, 0) / n_batch;
     ig_params_begin(m->params, "attn");
     ig_tensor *qkv = product(m, "c_attn", x, 3 * c->width, m->deviation);
-    qkv = ig_reshape(qkv, IG_SHAPE(n_batch, t, 3, c->n_heads, c->head_width));
-    qkv = ig_permute(qkv, 5, (const int[]){2, 0, 3, 1, 4}); /* [3,B,H,T,W] */
-    const ig_attention_opts opts = {.causal = true};
-    ig_tensor *y = ig_attention(ig_select(qkv, 0, 0), ig_select(qkv, 0, 1),
-                                ig_select(qkv, 0, 2), &opts);
-    y = ig_reshape(ig_transpose(y, 1, 2), IG_SHAPE(n_batch * t, c->width));
+    ig_tensor *y = ig__attention_joined(
+        ig_reshape(qkv, IG_SHAPE(n_batch, t, 3, c->n_heads, c->head_width)), true);
+    y = ig_reshape(y, IG_SHAPE(n_batch * t, c->width));
     y = product(m, "c_proj", y, c->width, residual_deviation(m));
     ig_params_end(m->params);
     return y;
