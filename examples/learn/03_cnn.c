@@ -125,7 +125,7 @@ int main(int argc, char **argv)
 
     /* One step, done and recorded. What is drawn in it is drawn anew at each replay. */
     learn_must(ig_capture_begin(ig, &err), &err);
-    ig_tensor *which = ig_slice(ig_permutation(ig, N_TRAIN), 0, 0, B, 1);
+    ig_tensor *which = learn_choose(ig, B, N_TRAIN);
     ig_tensor *z = network(p, ig_index_select(x, 0, which));
     ig_tensor *loss = ig_cross_entropy(z, ig_index_select(y, 0, which), NULL);
     ig_optimizer_clear_grads(opt);

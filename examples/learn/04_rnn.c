@@ -16,21 +16,19 @@
 
 enum { D = 256, T = 64, B = 32 };
 
-/* What a character adds to the state: ids [B,T] -> [B,T,D] */
-static ig_tensor *embed(ig_params *p, ig_tensor *ids, int64_t v)
+/* ids [B,T] from state *h [B,D], which becomes the last state -> logits [B*T,V]. What each character
+ * added to the state goes to inputs [T], if that is asked for. */
+static ig_tensor *rnn(ig_params *p, ig_tensor *ids, ig_tensor **h, int64_t v,
+                      ig_tensor **inputs)
 {
-    return ig_nn_embedding(p, "embed", ids, (int64_t[]){v, D});
-}
-
-/* x [B,T,D] from state *h [B,D], which becomes the last state -> logits [B*T,V] */
-static ig_tensor *rnn(ig_params *p, ig_tensor *x, ig_tensor **h, int64_t v)
-{
-    const int64_t n = ig_tensor_dim(x, 1);
+    const int64_t n = ig_tensor_dim(ids, 1);
     ig_tensor *states[T];
     for (int64_t t = 0; t < n; t++) {
-        ig_tensor *kept = ig_nn_linear(p, "keep", *h, D, false);
-        *h = ig_tanh(ig_add(ig_select(x, 1, t), kept));
+        ig_tensor *x = ig_nn_embedding(p, "read", ig_select(ids, 1, t), (int64_t[]){v, D});
+        *h = ig_tanh(ig_add(x, ig_nn_linear(p, "keep", *h, D, false)));
         states[t] = *h;
+        if (inputs)
+            inputs[t] = x;
     }
     ig_tensor *all = ig_reshape(ig_stack(states, (int)n, 1), IG_SHAPE(-1, D));
     return ig_nn_linear(p, "out", all, v, true);
@@ -46,26 +44,26 @@ static ig_tensor *loss_of(ig_params *p, ig_tensor *windows, int64_t v)
 {
     ig_tensor *h = no_state(ig_tensor_context(windows), ig_tensor_dim(windows, 0));
     ig_tensor *next = ig_reshape(ig_slice(windows, 1, 1, IG_END, 1), IG_SHAPE(-1));
-    ig_tensor *x = embed(p, ig_slice(windows, 1, 0, -1, 1), v);
-    return ig_cross_entropy(rnn(p, x, &h, v), next, NULL);
+    return ig_cross_entropy(rnn(p, ig_slice(windows, 1, 0, -1, 1), &h, v, NULL), next,
+                            NULL);
 }
 
 /* How much of the gradient of the last character's loss comes to the input k steps before it. */
 static void show_reach(ig_context *ig, ig_params *p, const learn_text *text)
 {
     ig_scope *scope = ig_scope_begin(ig);
-    ig_tensor *windows = learn_windows_at(text->test, 0, B, T + 1, T), *d,
-              *h = no_state(ig, B);
-    ig_tensor *x = embed(p, ig_slice(windows, 1, 0, -1, 1), text->n_chars);
-    ig_tensor *z = ig_reshape(rnn(p, x, &h, text->n_chars), IG_SHAPE(B, T, -1));
+    ig_tensor *windows = learn_windows_at(text->test, 0, B, T + 1, T);
+    const int64_t n = ig_tensor_dim(windows, 0);
+    ig_tensor *ids = ig_slice(windows, 1, 0, -1, 1), *h = no_state(ig, n), *x[T], *d[T];
+    ig_tensor *z = ig_reshape(rnn(p, ids, &h, text->n_chars, x), IG_SHAPE(n, T, -1));
     ig_tensor *loss =
         ig_cross_entropy(ig_select(z, 1, -1), ig_select(windows, 1, -1), NULL);
     double first = 0;
-    ig_gradients(&d, &x, 1, &loss, NULL, 1, NULL);
+    ig_gradients(d, x, T, &loss, NULL, 1, NULL);
+    learn_check(ig);
     printf("gradient k steps back:");
     for (int k = 0; k < T; k = k ? 2 * k : 1) {
-        const double size =
-            ig_tensor_item(ig_norm(ig_select(d, 1, T - 1 - k), 0, NULL, false));
+        const double size = ig_tensor_item(ig_norm(d[T - 1 - k], 0, NULL, false));
         first = k ? first : size;
         printf("  %d: %.4f", k, size / first);
     }
@@ -80,8 +78,8 @@ static void sample(ig_context *ig, ig_params *p, const learn_text *text, int n)
     const bool was = ig_grad_enable(ig, false);
     ig_tensor *h = no_state(ig, 1), *last = ig_zeros(ig, IG_DTYPE_I64, IG_SHAPE(1));
     for (int i = 0; i < n; i++) {
-        ig_tensor *x = embed(p, ig_reshape(last, IG_SHAPE(1, 1)), text->n_chars);
-        last = learn_draw(rnn(p, x, &h, text->n_chars), 0.7);
+        ig_tensor *ids = ig_reshape(last, IG_SHAPE(1, 1));
+        last = learn_draw(rnn(p, ids, &h, text->n_chars, NULL), 0.7);
         putchar(text->chars[(int)ig_tensor_item(last)]);
     }
     putchar('\n');
@@ -91,7 +89,7 @@ static void sample(ig_context *ig, ig_params *p, const learn_text *text, int n)
 
 int main(int argc, char **argv)
 {
-    const int n_steps = learn_argument(argc, argv, 1, 2000);
+    const int n_steps = learn_argument(argc, argv, 1, 1500);
     ig_context *ig;
     ig_params *p;
     ig_optimizer *opt;
@@ -119,7 +117,7 @@ int main(int argc, char **argv)
     const double seconds = learn_run(program, loss, n_steps);
     printf("loss on the last tenth %.4f\n", learn_held_out(loss_of, p, &text, T));
     show_reach(ig, p, &text);
-    sample(ig, p, &text, 400);
+    sample(ig, p, &text, n_steps < 100 ? 20 : 400);
     learn_check(ig);
     const double a_char = 2.0 * (D * D + D * (double)text.n_chars);
     learn_speed(ig, B * T, "characters", seconds, 3 * B * T * a_char,

@@ -14,8 +14,6 @@
  */
 #include "learn.h"
 
-#include <math.h>
-
 enum { D = 256, LAYERS = 2, T = 64, B = 32 };
 
 typedef struct states {
@@ -27,22 +25,13 @@ static ig_tensor *embed(ig_params *p, ig_tensor *ids, int64_t v)
     return ig_nn_embedding(p, "embed", ids, (int64_t[]){v, D});
 }
 
-/* One matrix makes all four gates, in the order i, f, g, o; so [4D,D] from below and [4D,D] from before. */
+/* One matrix makes all four gates, in the order i, f, g, o: [4D,D] from below and [4D,D] from before. */
 static ig_tensor *lstm(ig_params *p, ig_tensor *x, states *s)
 {
-    const ig_init small = {IG_INIT_UNIFORM, .value = 1 / sqrt(D)}, zeros = {IG_INIT_ZEROS};
-    ig_tensor *weights[4 * LAYERS];
-    for (int i = 0; i < LAYERS; i++) {
-        ig_params_begin(p, "layer%d", i);
-        weights[4 * i] = ig_param(p, "below.weight", small, IG_SHAPE(4 * D, D));
-        weights[4 * i + 1] = ig_param(p, "before.weight", small, IG_SHAPE(4 * D, D));
-        weights[4 * i + 2] = ig_param(p, "below.bias", zeros, IG_SHAPE(4 * D));
-        weights[4 * i + 3] = ig_param(p, "before.bias", zeros, IG_SHAPE(4 * D));
-        ig_params_end(p);
-    }
-    const ig_recurrent_opts opts = {
-        .layers = LAYERS, .h0 = s->h, .c0 = s->c, .h_out = &s->h, .c_out = &s->c};
-    return ig_recurrent(IG_CELL_LSTM, x, weights, 4 * LAYERS, &opts);
+    const ig_nn_recurrent_opts opts = {
+        .n_out = D,
+        .run = {.layers = LAYERS, .h0 = s->h, .c0 = s->c, .h_out = &s->h, .c_out = &s->c}};
+    return ig_nn_recurrent(p, "lstm", IG_CELL_LSTM, x, &opts);
 }
 
 /* x [B,T,D] -> logits [B,T,V] */
@@ -70,6 +59,7 @@ static void show_reach(ig_context *ig, ig_params *p, const learn_text *text)
     ig_tensor *loss = ig_cross_entropy(z, ig_select(windows, 1, -1), NULL);
     double first = 0;
     ig_gradients(&d, &x, 1, &loss, NULL, 1, NULL);
+    learn_check(ig);
     printf("gradient k steps back:");
     for (int k = 0; k < T; k = k ? 2 * k : 1) {
         const double size =
@@ -119,7 +109,7 @@ int main(int argc, char **argv)
             text.n_chars);             /* makes the parameters */
     for (int i = 0; i < LAYERS; i++) { /* at first, keep: f's bias is 1 (Gers et al.) */
         char name[32];
-        snprintf(name, sizeof name, "layer%d.below.bias", i);
+        snprintf(name, sizeof name, "lstm.bias_ih_l%d", i);
         const bool was = ig_grad_enable(ig, false);
         ig_fill(ig_slice(ig_params_find(p, name), 0, D, 2 * D, 1), 1);
         ig_grad_enable(ig, was);
@@ -136,7 +126,7 @@ int main(int argc, char **argv)
     const double seconds = learn_run(program, loss, n_steps);
     printf("loss on the last tenth %.4f\n", learn_held_out(loss_of, p, &text, T));
     show_reach(ig, p, &text);
-    sample(ig, p, &text, 400);
+    sample(ig, p, &text, n_steps < 100 ? 20 : 400);
     learn_check(ig);
     const double a_char = 2.0 * (LAYERS * 8 * D * D + D * (double)text.n_chars);
     learn_speed(ig, B * T, "characters", seconds, 3 * B * T * a_char,

@@ -28,12 +28,13 @@ static ig_tensor *attention_by_hand(ig_tensor *q, ig_tensor *k, ig_tensor *v)
     return ig_matmul(ig_softmax(ig_where(sees, scores, never), -1), v);
 }
 
-/* What is added to the stream starts smaller, the more there are to add (Radford et al., 2019, section 2.3). */
+/* Weights start normal and keep the size of what goes in: 1 / sqrt(D). What is added to the stream starts
+ * smaller, the more there are to add (Radford et al., 2019, section 2.3). */
 static ig_tensor *add_to(ig_params *p, ig_tensor *stream, const char *name, ig_tensor *x)
 {
-    ig_params_set_deviation(p, 0.02 / sqrt(2 * L));
+    ig_params_set_deviation(p, 1 / sqrt(D) / sqrt(2 * L));
     ig_tensor *y = ig_nn_linear(p, name, x, D, false);
-    ig_params_set_deviation(p, 0.02);
+    ig_params_set_deviation(p, 1 / sqrt(D));
     return ig_add(stream, y);
 }
 
@@ -117,7 +118,7 @@ static double train(ig_context *ig, const learn_text *text, int n_steps, int see
     ig_seed(ig, (uint64_t)seed);
     learn_must(ig_params_create(&p, ig, &err), &err);
     learn_must(ig_optimizer_create(&opt, ig, &opts, &err), &err);
-    ig_params_set_deviation(p, 0.02);
+    ig_params_set_deviation(p, 1 / sqrt(D));
     loss_of(p, learn_windows(text->train, B, T + 1), v); /* makes the parameters */
     learn_must(ig_optimizer_add_params(opt, p, &err), &err);
 
@@ -137,7 +138,7 @@ static double train(ig_context *ig, const learn_text *text, int n_steps, int see
                      n = (double)ig_params_elements(p);
         learn_speed(ig, B * T, "characters", seconds, B * T * 6 * (matrices + L * T * D),
                     32 * n);
-        sample(ig, p, text, 500);
+        sample(ig, p, text, n_steps < 100 ? 20 : 500);
     }
     ig_program_destroy(program);
     ig_optimizer_destroy(opt);

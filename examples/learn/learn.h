@@ -1,14 +1,13 @@
-/* What the programs of this course share, so that each of them shows its own idea only:
+/* What the programs of this course share, so that each of them shows its own idea only.
  *
- *   learn_must(status, &err)   ends the program with the message of a step that failed
- *   learn_check(ig)            the same for the expressions so far: the first failure stays on the context
- *   learn_text_read(ig, f)     a text as numbers, one a character
- *   learn_windows(..)          pieces of a text: from random places, or one behind the other
- *   learn_held_out(..)         the mean loss over the text's last tenth
- *   learn_draw(z, heat)        draws one of the classes that logits weigh
- *   learn_curve(..)            a line of the curve: a bar as long as the loss
- *   learn_run(..)              a recorded step, again and again, and its curve
- *   learn_speed(..)            what a second did, beside what this machine could have done
+ *   learn_must, learn_check    end the program with the message of what failed
+ *   learn_choose               random places: which examples a step learns from
+ *   learn_text_read            a text as numbers, one a character
+ *   learn_windows, _at         pieces of a text: from random places, or one behind the other
+ *   learn_held_out             the mean loss over the text's last tenth
+ *   learn_draw                 draws one of the classes that logits weigh
+ *   learn_run, learn_curve     a recorded step, again and again, and the curve of its loss
+ *   learn_speed                what a second did, beside what this machine could have done
  */
 #ifndef EXAMPLES_LEARN_LEARN_H
 #define EXAMPLES_LEARN_LEARN_H
@@ -20,6 +19,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* Of a call that returns its status; learn_check: of all expressions so far, whose first failure stays on the
+ * context. */
 static inline void learn_must(ig_status status, const ig_error *err)
 {
     if (status != IG_OK) {
@@ -46,8 +47,14 @@ static inline double learn_seconds(void)
 /* The number that an argument gives; `otherwise` without it. */
 static inline int learn_argument(int argc, char **argv, int i, int otherwise)
 {
-    const long n = i < argc ? strtol(argv[i], NULL, 10) : otherwise;
+    const long n = i < argc ? strtol(argv[i], NULL, 10) : 0;
     return n > 0 && n < 1000000 ? (int)n : otherwise;
+}
+
+/* n numbers from 0 .. end - 1, drawn anew when a recorded step runs again. */
+static inline ig_tensor *learn_choose(ig_context *ig, int64_t n, int64_t end)
+{
+    return ig_cast(ig_uniform(ig, IG_DTYPE_F64, IG_SHAPE(n), 0, (double)end), IG_DTYPE_I64);
 }
 
 /* ---- texts --------------------------------------------------------------------------------------- */
@@ -73,10 +80,8 @@ static inline learn_text learn_text_read(ig_context *ig, FILE *f)
     for (int64_t i = 0; i < n; i++)
         number[bytes[i]] = 1;
     for (int c = 0; c < 256; c++)
-        if (number[c]) {
-            text.chars[text.n_chars] = (unsigned char)c;
-            number[c] = text.n_chars++;
-        }
+        if (number[c])
+            text.chars[number[c] = text.n_chars++] = (unsigned char)c;
     for (int64_t i = 0; i < n; i++)
         ids[i] = number[bytes[i]];
     const int64_t n_train = n * 9 / 10;
@@ -92,10 +97,9 @@ static inline learn_text learn_text_read(ig_context *ig, FILE *f)
 static inline ig_tensor *learn_windows(ig_tensor *text, int64_t n, int64_t width)
 {
     ig_context *ig = ig_tensor_context(text);
-    const double places = (double)(ig_tensor_count(text) - width + 1);
-    ig_tensor *first = ig_uniform(ig, IG_DTYPE_F64, IG_SHAPE(n, 1), 0, places);
+    ig_tensor *first = learn_choose(ig, n, ig_tensor_count(text) - width + 1);
     ig_tensor *behind = ig_arange(ig, IG_DTYPE_I64, 0, 1, width);
-    return ig_index_select(text, 0, ig_add(ig_cast(first, IG_DTYPE_I64), behind));
+    return ig_index_select(text, 0, ig_add(ig_unsqueeze(first, 1), behind));
 }
 
 /* At most n windows of the text from window i on, [..,width], where windows begin `step` apart. */
@@ -175,7 +179,11 @@ static inline double learn_run(ig_program *step, const ig_tensor *loss, int n_st
             sum = 0;
         }
     }
-    return (learn_seconds() - begin) / (n_steps > 1 ? n_steps - 1 : 1);
+    const double seconds = learn_seconds() - begin;
+    const ig_program_stats s = ig_program_get_stats(step);
+    printf("program: %" PRId64 " calls a step, %.1f MB of temporaries in %.1f MB\n",
+           s.n_steps, (double)s.storage_bytes / 1e6, (double)s.planned_bytes / 1e6);
+    return seconds / (n_steps > 1 ? n_steps - 1 : 1);
 }
 
 /* A step took `seconds` for n things. It has to multiply (`ops` operations) and to move (`bytes`): the time
@@ -185,7 +193,7 @@ static inline void learn_speed(ig_context *ig, double n, const char *things, dou
 {
     ig_error err;
     ig_machine m;
-    learn_must(ig_machine_measure(&m, ig, 0.5, &err), &err);
+    learn_must(ig_machine_measure(&m, ig, 0.5, NULL, &err), &err);
     const double multiply = ops / m.f32_ops_s, move = bytes / m.read_bytes_s;
     printf("speed: %.2f ms a step, %.0f %s a second, %.1f GFLOP/s of %.0f\n"
            "limit: %.2f ms to multiply and %.2f to move, on %d threads: %.0f %% reached\n",

@@ -155,6 +155,28 @@ typedef struct ig_nn_attention_opts {
 IG_API ig_tensor *ig_nn_attention(ig_params *p, const char *name, ig_tensor *x,
                                   const ig_nn_attention_opts *opts);
 
+typedef struct ig_nn_experts_opts {
+    int64_t n_experts; /* X */
+    int64_t n_chosen;  /* experts of a token; 0: 2; at most 8 */
+    int64_t n_inner;   /* F */
+    int64_t group;     /* tokens that share capacities; 0: all of x */
+    double
+        capacity; /* an expert takes ceil(capacity * group * n_chosen / X) tokens of a group; more
+                              are dropped, second choices first; 0: all are taken */
+    bool
+        second_at_random; /* of two, in training: the second is sent with probability min(1, 2 weight) */
+    ig_tensor **
+        balance_out; /* the loss that evens the load, to be added times a small factor; NULL: not
+                                wanted */
+    ig_tensor **counts_out; /* [X] i64: choices that each expert took */
+} ig_nn_experts_opts;
+/* A mixture of experts in place of a feed-forward: x [..,D] -> [..,D], the sum of what the chosen experts make
+ * of it, weighed by the gate; zeros for a token that was dropped, so that x + y passes it through.
+ * "gate.weight" [X,D], "experts.gate_up_proj" [X,2F,D], "experts.down_proj" [X,D,F]: an expert is
+ * down(silu(gate) up). balance is 1/X sum of (share of first choices) (mean gate): 1 / X^2 when even. */
+IG_API ig_tensor *ig_nn_experts(ig_params *p, const char *name, ig_tensor *x,
+                                const ig_nn_experts_opts *opts);
+
 /* ---- blocks ---------------------------------------------------------------------------------------- *
  * x [B,T,D] -> [B,T,D], causal; names follow what was begun, as the families' files have them. */
 
@@ -166,7 +188,8 @@ typedef struct ig_nn_gpt2_opts {
     ig_nn_curve curve;
     double dropout, attention_dropout; /* of what is added to x; of weights of attention */
     int64_t
-        n_layers; /* products that are added to x start 1 / sqrt(2 n_layers) as wide; 0: 1 */
+        n_layers; /* of the model: what is added to x starts 1 / sqrt(2 L) as wide; 0: 1 */
+    ig_tensor *mask; /* beside the causal one, as ig_attention_opts has it */
 } ig_nn_gpt2_opts;
 /* x += c_proj(attention(c_attn(ln_1(x)))); x += c_proj(curve(c_fc(ln_2(x)))). Weights of products lie [in,out]
  * in its files. */
@@ -176,9 +199,9 @@ typedef struct ig_nn_llama_opts {
     int64_t n_heads, n_kv_heads, head_width; /* as of ig_nn_attention */
     int64_t n_inner;
     int64_t window;
-    double eps; /* of norms; 0: 1e-5 */
-    ig_tensor
-        *rope; /* table for x's places, turned in halves; NULL: places have no effect */
+    ig_tensor *mask; /* as of ig_nn_gpt2_opts: documents in one row, .. */
+    double eps;      /* of norms; 0: 1e-5 */
+    ig_tensor *rope; /* table for x's places, turned in halves; NULL: none */
 } ig_nn_llama_opts;
 /* x += o_proj(attention(q, k, v of input_layernorm(x)));
  * x += down_proj(silu(gate_proj(h)) up_proj(h)), h = post_attention_layernorm(x). */

@@ -12,6 +12,7 @@
 #include "exec/program.h"
 
 #include "base/error.h"
+#include "op/autocast.h"
 
 #include <string.h>
 
@@ -218,9 +219,12 @@ ig_status ig_program_run(ig_program *p, ig_error *err)
         return ig__fail(err, IG_ERR_ARGUMENT, "program: cannot run during a capture");
     if (ig__context_failed(ctx))
         return ig__fail(err, ctx->error.status, "%s", ctx->error.message);
+    for (int32_t i = 0; i < p->n_copies; i++)
+        if (!ig__low_refresh(p->copies[i].x, p->copies[i].low))
+            return ig__fail(err, ctx->error.status, "%s", ctx->error.message);
     prepare(p);
     if (p->stats.n_team_steps)
-        ig__team_run(ctx->team, walk_together, p);
+        ig__team_share(ctx->team, walk_together, p);
     else
         walk_alone(p);
     ctx->n_draws += p->n_draws;
@@ -250,6 +254,11 @@ void ig_program_destroy(ig_program *p)
     for (int32_t i = 0; i < p->n_storages; i++)
         if (p->storages[i].s)
             ig__storage_release(ctx, p->storages[i].s);
+    for (int32_t i = 0; i < p->n_copies; i++) {
+        ig__release(p->copies[i].low);
+        ig__release(p->copies[i].x);
+    }
+    ig__free(a, p->copies);
     ig__free(a, p->storages);
     ig__free(a, p->steps);
     ig__free(a, p->block);

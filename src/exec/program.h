@@ -61,12 +61,18 @@ static inline const ig__array *ig__program_array(const ig__program_step *step, i
     return i < step->e.n_in ? &step->e.in[i] : &step->e.out[i - step->e.n_in];
 }
 
+/* A leaf and its 16-bit copy, both counted: fresh at the start of each run. */
+typedef struct ig__program_copy {
+    ig_tensor *x, *low;
+} ig__program_copy;
+
 struct ig_program {
     ig_context *ctx;
     ig__arena arena;          /* of steps and what hangs on them */
     ig__program_step **steps; /* [n_steps] */
     ig__program_storage *storages;
-    int32_t n_steps, cap_steps, n_storages, cap_storages;
+    ig__program_copy *copies; /* [n_copies] */
+    int32_t n_steps, cap_steps, n_storages, cap_storages, n_copies, cap_copies;
     int32_t n_once; /* of the steps, the first: run when the program is bound */
     ig__program_step *first_random; /* of those that draw */
     uint64_t n_draws;

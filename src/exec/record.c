@@ -186,6 +186,32 @@ static bool drop(ig__capture *c, ig__storage *s)
     return true;
 }
 
+static bool is_state(ig__capture *c, const ig_tensor *x)
+{
+    const int32_t i = x->storage->captured;
+    if (!i)
+        return true;
+    const ig__program_storage *s = &program_of(c)->storages[i - 1];
+    return !s->made && !s->constant && !s->n_bumps;
+}
+
+static bool use_copy(ig__capture *c, ig_tensor *x)
+{
+    ig_program *p = program_of(c);
+    for (int32_t i = 0; i < p->n_copies; i++)
+        if (p->copies[i].low == x->low)
+            return true;
+    void *items = p->copies;
+    if (!grow(&p->ctx->allocator, &items, p->n_copies, &p->cap_copies, sizeof *p->copies)) {
+        ig__fail_on(p->ctx, IG_ERR_MEMORY, "capture: out of memory after %d steps",
+                    (int)p->n_steps);
+        return false;
+    }
+    p->copies = items;
+    p->copies[p->n_copies++] = (ig__program_copy){ig__retain(x), ig__retain(x->low)};
+    return true;
+}
+
 /* No storage has a number any more; the program counts those that live. */
 static void settle(ig_program *p)
 {
@@ -259,7 +285,7 @@ ig_status ig_capture_begin(ig_context *ctx, ig_error *err)
     }
     p->ctx = ctx;
     p->arena = ig__arena_init(&ctx->allocator);
-    *r = (recording){{call, constant, drop, cancel}, p, ctx->n_draws};
+    *r = (recording){{call, constant, drop, is_state, use_copy, cancel}, p, ctx->n_draws};
     ctx->capture = &r->head;
     return IG_OK;
 }

@@ -84,6 +84,9 @@ static ig__tape *pop(backward *b)
 static ig_tensor *fit(ig_tensor *d, const ig__type *type)
 {
     if (d && !ig__dims_same(&d->type, type)) {
+        if (type->dtype == IG_DTYPE_F32)
+            d = ig_cast(d,
+                        IG_DTYPE_F32); /* a sum of 16-bit values is not rounded to them */
         int64_t dims[IG_MAX_DIMS];
         for (int i = 0; i < type->n_dims; i++)
             dims[i] = type->dims[i].plus;
@@ -354,7 +357,9 @@ static ig_status run(backward *b, ig_tensor *const *roots, ig_tensor *const *gra
     if (ig__context_failed(ctx))
         return ctx->error.status;
     const bool was = ctx->no_grad;
+    const ig_dtype autocast = ctx->autocast; /* types are those of forward */
     ctx->no_grad = !b->opts.record;
+    ctx->autocast = IG_DTYPE_F32;
     ig_scope *scope = ig_scope_begin(ctx);
     bool started = scope != NULL;
     for (int i = 0; i < n && started; i++)
@@ -365,6 +370,7 @@ static ig_status run(backward *b, ig_tensor *const *roots, ig_tensor *const *gra
         clear_node(ctx, pop(b));
     ig_scope_end(scope);
     ctx->no_grad = was;
+    ctx->autocast = autocast;
     ig__memory_give(&ctx->memory, b->heap, (size_t)b->cap * sizeof *b->heap);
     if (!started && !ig__context_failed(ctx))
         ig__fail_on(ctx, IG_ERR_ARGUMENT, "backward: a root is NULL");

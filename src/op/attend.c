@@ -13,7 +13,7 @@
 #include "op/random.h"
 
 #include "ingot/op.h"
-#include "op/apply.h"
+#include "op/autocast.h"
 #include "op/op_int.h"
 
 #include <math.h>
@@ -485,7 +485,8 @@ const ig__op ig__op_attention_tiled = {.name = "attention_tiled",
                                        .work = attend_work,
                                        .gradient = attend_gradient,
                                        .needs = {ALL, ALL, ALL},
-                                       .precision = IG_PRECISION_LOW};
+                                       .precision = IG_PRECISION_LOW,
+                                       .keeps = 0xffff};
 
 const ig__op ig__op_attention_tiled_grad = {.name = "attention_tiled_grad",
                                             .n_in_least = 6,
@@ -498,7 +499,8 @@ const ig__op ig__op_attention_tiled_grad = {.name = "attention_tiled_grad",
                                             .room = attend_grad_room,
                                             .work = attend_work,
                                             .gradient = ig__gradient_missing,
-                                            .precision = IG_PRECISION_LOW};
+                                            .precision = IG_PRECISION_LOW,
+                                            .keeps = 0xffff};
 
 /* ---- public ------------------------------------------------------------------------------------------- */
 
@@ -524,7 +526,7 @@ ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v,
     attend_attrs attrs;
     ig_dtype result;
     int n = 3;
-    if (!k || !v || !ig__alike("attention", in, 3, &result))
+    if (!k || !v || !ig__autocast_low(in, 3) || !ig__alike("attention", in, 3, &result))
         return NULL;
     for (int i = 0; i < 3; i++) {
         if (in[i]->type.n_dims != 4)

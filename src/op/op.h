@@ -190,6 +190,7 @@ typedef struct ig__op {
     int64_t (*done)(const ig__eval *e, int64_t unit);
     bool random; /* draws from the context's stream */
     ig__precision precision;
+    uint16_t keeps; /* bit i: input i is taken as it is under mixed precision */
 } ig__op;
 
 enum { IG_SPAN = 16384 };

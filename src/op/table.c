@@ -1,4 +1,5 @@
 /* The table: every operator that there is, by name. */
+#include "op/group_product.h"
 #include "op/index.h"
 #include "op/network.h"
 #include "op/product.h"
@@ -97,6 +98,9 @@ const ig__op *const ig__op_table[] = {
     &ig__op_cross_entropy,
     &ig__op_cross_entropy_grad,
     &ig__op_matmul,
+    &ig__op_matmul_wide,
+    &ig__op_group_linear,
+    &ig__op_group_weight,
     &ig__op_gather,
     &ig__op_scatter_add,
     &ig__op_index_select,

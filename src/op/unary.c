@@ -213,8 +213,8 @@ static void gelu_run(const ig__step_args *s, int64_t begin, int64_t end)
 /* X(name, loop, needs, and more columns) */
 #define UNARY(X)                                                                           \
     X(sqrt, IG_SPAN_OF(sqrt), IG_OUT(0), )                                                 \
-    X(rsqrt, IG_SPAN_OF(rsqrt), IG_OUT(0) | IG_IN(0), )                                    \
-    X(reciprocal, IG_SPAN_OF(reciprocal), IG_OUT(0), )                                     \
+    X(rsqrt, IG_SPAN_OF(rsqrt), IG_OUT(0) | IG_IN(0), .precision = IG_PRECISION_HIGH)      \
+    X(reciprocal, IG_SPAN_OF(reciprocal), IG_OUT(0), .precision = IG_PRECISION_HIGH)       \
     X(exp, IG_SPAN_OF(exp), IG_OUT(0), .precision = IG_PRECISION_HIGH)                     \
     X(expm1, IG_SPAN_OF(expm1), IG_OUT(0), .precision = IG_PRECISION_HIGH)                 \
     X(log, IG_SPAN_OF(log), IG_IN(0), .precision = IG_PRECISION_HIGH)                      \

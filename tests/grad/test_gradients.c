@@ -196,6 +196,14 @@ static ig_tensor *f_embedding(ig_tensor *const *x)
     static const int64_t ids[4] = {2, 0, 2, -1};
     return ig_square(ig_embedding(ids_of(x[0], 2, 2, ids), x[0]));
 }
+/* rows of groups of 2, 0 and 2; the last row is of none */
+static ig_tensor *f_group_linear(ig_tensor *const *x)
+{
+    static const int64_t counts[3] = {2, 0, 2};
+    ig_tensor *n =
+        ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_I64, IG_SHAPE(3), counts);
+    return ig_square(ig_group_linear(x[0], x[1], n));
+}
 static ig_tensor *f_nll(ig_tensor *const *x)
 {
     static const int64_t ids[3] = {4, 0, 1};
@@ -562,6 +570,12 @@ static const entry entries[] = {
      .dims = {{2, 2, 20}},
      .low = -2,
      .high = 2},
+    {.name = "group_linear",
+     .f = f_group_linear,
+     .n_in = 2,
+     .dims = {{5, 3}, {3, 2, 3}},
+     .low = -1.5,
+     .high = 1.5},
     {.name = "attention",
      .f = f_attention,
      .n_in = 3,
