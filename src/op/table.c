@@ -141,6 +141,8 @@ const ig__op *const ig__op_table[] = {
     &ig__op_add_product,
     &ig__op_swiglu,
     &ig__op_swiglu_grad,
+    &ig__op_group_norm,
+    &ig__op_group_norm_grad,
     &ig__op_batch_norm,
     &ig__op_batch_norm_grad,
     NULL,
