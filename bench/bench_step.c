@@ -147,6 +147,18 @@ static bool on_drop(ig__capture *c, ig__storage *s)
     return false;
 }
 
+static bool is_state(ig__capture *c, const ig_tensor *x)
+{
+    (void)c, (void)x;
+    return true;
+}
+
+static bool use_copy(ig__capture *c, ig_tensor *x)
+{
+    (void)c, (void)x;
+    return true;
+}
+
 static void on_cancel(ig__capture *c)
 {
     (void)c;
@@ -190,7 +202,8 @@ static double call_ns(ig_context *ctx)
 static void show_profile(bench *b, int n_steps)
 {
     static profile p; /* large */
-    p = (profile){.capture = {on_call, on_constant, on_drop, on_cancel}};
+    p = (profile){
+        .capture = {on_call, on_constant, on_drop, is_state, use_copy, on_cancel}};
     const double each = call_ns(b->m.ctx);
     double whole = 0;
     for (int i = 0; i < n_steps; i++) {
@@ -257,7 +270,7 @@ static void show(const bench *b, const options *o, const double *ms, int n)
     const ig_memory_stats memory = ig_context_memory(b->m.ctx);
     ig_machine machine = {0};
     ig_error error;
-    if (ig_machine_measure(&machine, b->m.ctx, 1, &error) != IG_OK)
+    if (ig_machine_measure(&machine, b->m.ctx, 1, NULL, &error) != IG_OK)
         fprintf(stderr, "bench_step: %s\n", error.message);
     const double flops = b->m.row->flops();
     const double bytes = (double)(b->m.dy ? 28 : BYTES_A_PARAM) * (double)b->n_params;

@@ -193,7 +193,7 @@ static inline void learn_speed(ig_context *ig, double n, const char *things, dou
 {
     ig_error err;
     ig_machine m;
-    learn_must(ig_machine_measure(&m, ig, 0.5, &err), &err);
+    learn_must(ig_machine_measure(&m, ig, 0.5, NULL, &err), &err);
     const double multiply = ops / m.f32_ops_s, move = bytes / m.read_bytes_s;
     printf("speed: %.2f ms a step, %.0f %s a second, %.1f GFLOP/s of %.0f\n"
            "limit: %.2f ms to multiply and %.2f to move, on %d threads: %.0f %% reached\n",

@@ -54,7 +54,9 @@ static ig_tensor *attention(const gpt2_block *k, ig_tensor *x)
     qkv = ig_reshape(qkv, IG_SHAPE(k->n_batch, t, 3, o->n_heads, d / o->n_heads));
     qkv = ig_permute(qkv, 5, (const int[]){2, 0, 3, 1, 4}); /* [3,B,H,T,W] */
     const ig_attention_opts opts = {
-        .causal = true, .dropout = ig_params_is_training(k->p) ? o->attention_dropout : 0};
+        .causal = true,
+        .mask = o->mask,
+        .dropout = ig_params_is_training(k->p) ? o->attention_dropout : 0};
     ig_tensor *y = ig_attention(ig_select(qkv, 0, 0), ig_select(qkv, 0, 1),
                                 ig_select(qkv, 0, 2), &opts);
     y = ig_reshape(ig_transpose(y, 1, 2), IG_SHAPE(k->n_batch * t, d));
