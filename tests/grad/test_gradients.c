@@ -330,6 +330,12 @@ static ig_tensor *f_attention_masked(ig_tensor *const *x)
         ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_BOOL, IG_SHAPE(3, 5), allowed);
     return attend(x, &(ig_attention_opts){.mask = mask});
 }
+/* the same weights are dropped at every call */
+static ig_tensor *f_attention_dropped(ig_tensor *const *x)
+{
+    ig_seed(ig_tensor_context(x[0]), 11);
+    return attend(x, &(ig_attention_opts){.causal = true, .dropout = 0.4});
+}
 static ig_tensor *f_attention_biased(ig_tensor *const *x)
 {
     static const double bias[5] = {0.5, -1, 0, 2, -0.25};
@@ -564,6 +570,12 @@ static const entry entries[] = {
      .high = 1.5},
     {.name = "attention_causal",
      .f = f_attention_causal,
+     .n_in = 3,
+     .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "attention_dropped",
+     .f = f_attention_dropped,
      .n_in = 3,
      .dims = {{4, 6}, {2, 10}, {2, 10}},
      .low = -1.5,

@@ -1,11 +1,13 @@
-/* Captured programs, for the files of this folder: program.h has the contract.
+/* Captured programs from within: include/ingot/program.h has the contract.
  *
- *   record.c          calls  -->  steps, and uses of storages
- *   program_place.c   storages that nobody else sees  -->  places in one block
- *   program.c         steps  -->  bound to memory; the walk
+ *   record.c            calls  -->  steps, and uses of storages
+ *   src/compile/        passes over the steps; ig_capture_end
+ *   program_place.c     storages that nobody else sees  -->  places in one block
+ *   program.c           steps  -->  bound to memory; the walk
+ *   program_text.c      steps as text
  */
-#ifndef INGOT_EXEC_PROGRAM_INT_H
-#define INGOT_EXEC_PROGRAM_INT_H
+#ifndef INGOT_EXEC_PROGRAM_H
+#define INGOT_EXEC_PROGRAM_H
 
 #include "base/arena.h"
 #include "ingot/program.h"
@@ -24,9 +26,15 @@ typedef struct ig__program_step {
     ig__span_fn *span; /* the shortest way; NULL: units */
     const void *blob;
     size_t blob_bytes;
-    ig__use *uses; /* [n_in + n_out] */
+    ig__use *uses;  /* [n_in + n_out] */
+    const void **x; /* [n_in] of `span`: the operands' data */
+    /* On one thread alone; set when the program is bound. */
+    void (*run)(struct ig__program_step *step);
+    struct ig__program_step *next_random;
+    char *to;      /* of a constant */
     uint64_t draw; /* of a random row, from the first of the run */
     bool team;
+    bool once;  /* its result is the same in every run: it runs when the program is bound */
     ig__eval e; /* data pointers are set when the program is bound */
 } ig__program_step;
 
@@ -39,12 +47,23 @@ typedef struct ig__program_storage {
     bool made;             /* by a recorded call; else from before, or a constant */
     bool kept;             /* the recording holds the last count */
     bool constant, mended; /* from bytes of the host; and written afterwards */
+    bool stays;            /* planned, but shares its bytes with nothing: written once */
 } ig__program_storage;
 
 /* A leaf and its 16-bit copy, both counted: fresh at the start of each run. */
 typedef struct ig__program_copy {
     ig_tensor *x, *low;
 } ig__program_copy;
+
+/* Uses of a step: operands, then results. */
+static inline int ig__program_n_uses(const ig__program_step *step)
+{
+    return step->op ? step->e.n_in + step->e.n_out : 1;
+}
+static inline const ig__array *ig__program_array(const ig__program_step *step, int i)
+{
+    return i < step->e.n_in ? &step->e.in[i] : &step->e.out[i - step->e.n_in];
+}
 
 struct ig_program {
     ig_context *ctx;
@@ -53,6 +72,8 @@ struct ig_program {
     ig__program_storage *storages;
     ig__program_copy *copies; /* [n_copies] */
     int32_t n_steps, cap_steps, n_storages, cap_storages, n_copies, cap_copies;
+    int32_t n_once; /* of the steps, the first: run when the program is bound */
+    ig__program_step *first_random; /* of those that draw */
     uint64_t n_draws;
     char *block;     /* [planned_bytes], then scratch */
     ig__room room;   /* the most of any step, rounded */
@@ -62,6 +83,11 @@ struct ig_program {
     bool stop;       /* for the team; written between two barriers by thread 0 alone */
     ig_program_stats stats;
 };
+
+/* The end of the recording in progress: *p_out is not bound yet. Fails with the context's failure. */
+ig_status ig__record_end(ig_program **p_out, ig_context *ctx, ig_error *err);
+/* Shortest way and team of a step, by its row and operands. */
+void ig__program_step_choose(const ig_program *p, ig__program_step *step);
 
 /* Lives and places of the storages that died; sets stats. false: no memory. */
 bool ig__program_place(ig_program *p);
