@@ -776,14 +776,19 @@ class Measuring(unittest.TestCase):
     """What the machine can do is measured in quiet moments, and nobody waits for it."""
 
     def test_a_request_ends_it(self):
+        # on a busy machine the measurement may be over before the request is there
+        self.assertTrue(any(self.is_ended() for _ in range(5)))
+
+    def is_ended(self):
         s = Served(BINARY, tiny_path(), "--ctx", "256", "--quiet", measure=True)
         try:
             s.complete("x", max_tokens=1)
             self.until(lambda start=s.cpu_s(): s.cpu_s() - start > 0.05)
             s.complete("x", max_tokens=1)
             # it was given up: a moment later nothing is known yet
-            self.assertNotIn("limit_share", s.ask("GET", "/metrics")[2].decode())
+            ended = "limit_share" not in s.ask("GET", "/metrics")[2].decode()
             self.until(lambda: "limit_share" in s.ask("GET", "/metrics")[2].decode(), 60)
+            return ended
         finally:
             self.assertEqual(s.stop(), 0)
 
