@@ -7,8 +7,8 @@
 # suite (scripts/test.sh), the suite under the thread sanitizer, a build with clang without
 # warnings, and 5,000 random programs from that seed on. When the fuzzers are done: a soak of the
 # server, and a pair of runs of every row of bench/compare.sh against llama.cpp, which is built
-# first. The outcome of each part is a row of docs/test-all.md. The exit code is 0 only if all
-# parts passed.
+# first; the course with its bars. The outcome of each part is a row of docs/test-all.md. The exit
+# code is 0 only if all parts passed.
 
 cd "$(dirname "$0")/.." || exit 1
 . scripts/setup.sh
@@ -60,6 +60,19 @@ clang_build() {
 soak() {
     python3 -B scripts/serve_soak.py build/release/ingot \
         "$INGOT_TEST_MODEL_DIR/SmolLM2-135M-Instruct.Q4_1.gguf" --seconds 60
+}
+
+# The course in full (docs/learn/): digits, pictures, and the small GPT, mean of three seeds.
+course() {
+    data=../shared/data bin=build/release/tests/learn
+    [ -d $data ] || { data=$(model_dir) && sh scripts/fetch_data.sh digits mnist; } || return 1
+    gzip -dc "$data/digits.csv.gz" | $bin/learn_01_by_hand || return 1
+    gzip -dc "$data/digits.csv.gz" | $bin/learn_02_autograd || return 1
+    gzip -dc "$data/mnist_5k.csv.gz" | $bin/learn_03_cnn || return 1
+    [ -f "$data/tinyshakespeare.txt" ] || return 0
+    $bin/learn_06_gpt 2000 3 <"$data/tinyshakespeare.txt" >build/gpt.log || return 1
+    cat build/gpt.log
+    awk '/^mean of 3:/ { found = 1; if ($4 > 1.88) exit 1 } END { exit !found }' build/gpt.log
 }
 
 # Start all fuzzers; what they find lies in build/fuzz-TARGET-*.
@@ -117,4 +130,5 @@ part "random programs, 5000 from seed $first_seed" test-all-random.log \
 wait_for_fuzzers
 part 'soak of the server, 200 connections' test-all-soak.log soak
 part 'llama.cpp, a pair of runs a row' test-all-peers.log sh bench/compare.sh run --pairs 1
+part 'the course: digits, CNN, GPT' test-all-course.log course
 [ $failures -eq 0 ]

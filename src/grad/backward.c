@@ -218,6 +218,15 @@ static bool unpack(backward *b, ig__tape *node, ig__gradient *g)
     return true;
 }
 
+/* The gradient of a leaf, if an operator may add to it. */
+static ig_tensor *open_gradient(const backward *b, const ig_tensor *leaf)
+{
+    return leaf && leaf->grad && !leaf->hooks && !b->targets && b->ctx->no_grad &&
+                   is_ours(leaf->grad)
+               ? leaf->grad
+               : NULL;
+}
+
 static void take_targets(backward *b, ig__tape *node, bool *failed)
 {
     for (int i = 0; i < b->n_targets; i++) {
@@ -262,6 +271,7 @@ static bool walk_node(backward *b, ig__tape *node)
     for (int i = 0; i < node->n_in; i++) {
         const ig__edge *edge = &node->edges[i];
         g.in[i] = g.d_in[i] = NULL;
+        g.onto[i] = open_gradient(b, edge->leaf);
         g.type[i] = edge->leaf   ? &edge->leaf->type
                     : edge->node ? &edge->node->types[edge->i_out]
                                  : NULL;

@@ -32,6 +32,9 @@ extern const ig__op ig__op_max_pool, ig__op_max_pool_grad, ig__op_max_pool_take,
 
 /* attend.c; rows contiguous */
 extern const ig__op ig__op_attention_tiled, ig__op_attention_tiled_grad;
+/* attend_joined.c: ig_attention with x [B,T,3,H,W], queries, keys and values -> [B,T,H,W] */
+extern const ig__op ig__op_attention_joined, ig__op_attention_joined_grad;
+ig_tensor *ig__attention_joined(ig_tensor *x, bool causal);
 
 /* recurrent.c; operands dense but lengths */
 extern const ig__op ig__op_recurrent, ig__op_recurrent_grad;

@@ -133,6 +133,8 @@ const ig__op *const ig__op_table[] = {
     &ig__op_avg_pool_grad,
     &ig__op_attention_tiled,
     &ig__op_attention_tiled_grad,
+    &ig__op_attention_joined,
+    &ig__op_attention_joined_grad,
     &ig__op_recurrent,
     &ig__op_recurrent_grad,
     &ig__op_linear_entropy,
