@@ -9,6 +9,8 @@ const ig__program_pass ig__program_passes[] = {
      ig__program_once},
     {"same", "takes small values that were computed before from there", ig__program_same},
     {"fuse", "makes elementwise steps one loop over memory", ig__program_fuse},
+    {"tail", "lets elementwise steps follow norms and softmax row by row",
+     ig__program_tail},
     {"reuse", "writes elementwise results over operands that are read last there",
      ig__program_reuse},
     {NULL, NULL, NULL},

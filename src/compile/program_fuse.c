@@ -213,7 +213,8 @@ static bool grow(fuser *f, int32_t at)
 /* ---- a group as a step ------------------------------------------------------------------------------- */
 
 typedef struct weld {
-    const fuser *f;
+    ig_program *p;
+    const ig__touch *touch;
     const group *g;
     ig__program_step *step;
     ig__chain *chain;
@@ -278,7 +279,7 @@ static bool is_wanted(const weld *w, int at)
         for (int k = 0; k < ig__program_n_uses(t); k++)
             own += t->uses[k].storage == out;
     }
-    return w->f->p->storages[out].s || own < w->f->touch[out].n_uses;
+    return w->p->storages[out].s || own < w->touch[out].n_uses;
 }
 
 static void add_link(weld *w, int at)
@@ -320,10 +321,9 @@ static void add_outputs(weld *w)
     step->e.n_out = w->chain->n_out;
 }
 
-static ig__program_step *weld_group(const fuser *f, const group *g)
+static ig__program_step *weld_group(ig_program *p, const ig__touch *touch, const group *g)
 {
-    ig_program *p = f->p;
-    weld w = {.f = f, .g = g};
+    weld w = {.p = p, .touch = touch, .g = g};
     w.step = ig__arena_alloc(&p->arena, sizeof *w.step);
     w.chain = ig__arena_alloc(&p->arena, sizeof *w.chain);
     ig__use *uses =
@@ -340,6 +340,8 @@ static ig__program_step *weld_group(const fuser *f, const group *g)
     for (int i = 0; i < g->n; i++)
         add_link(&w, i);
     add_outputs(&w);
+    if (!w.step->e.n_out) /* nobody wants anything of it */
+        return w.step;
     ig__chain_place(w.chain);
     ig__program_step_choose(p, w.step);
     return w.step;
@@ -378,13 +380,21 @@ static bool finish(fuser *f)
         const group *g = &f->groups[i];
         if (!g->n)
             continue;
-        steps[n] = g->n == 1 ? g->members[0] : weld_group(f, g);
-        if (!steps[n++])
+        steps[n] = g->n == 1 ? g->members[0] : weld_group(p, f->touch, g);
+        if (!steps[n])
             return false;
+        n += steps[n]->op != &ig__op_chain || steps[n]->e.n_out > 0;
     }
     memcpy(p->steps, steps, (size_t)n * sizeof(ig__program_step *));
     p->n_steps = n;
     return true;
+}
+
+ig__program_step *ig__program_weld(ig_program *p, const ig__touch *touch,
+                                   ig__program_step **members, int n)
+{
+    const group g = {n, members, true};
+    return weld_group(p, touch, &g);
 }
 
 bool ig__program_fuse(ig_program *p)

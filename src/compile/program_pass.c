@@ -233,7 +233,7 @@ static int32_t *names_of(const ig_program *p)
     return name;
 }
 
-static void close_gaps(ig_program *p)
+void ig__program_close_gaps(ig_program *p)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < p->n_steps; i++)
@@ -260,7 +260,7 @@ bool ig__program_same(ig_program *p)
         p->steps[i] = NULL;
     }
     const bool done = t && name;
-    close_gaps(p);
+    ig__program_close_gaps(p);
     ig__free(a, t);
     ig__free(a, name);
     return done;

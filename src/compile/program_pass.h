@@ -13,6 +13,10 @@
 #include "exec/program.h"
 #include "op/chain.h"
 
+/* How a storage is touched by the steps. */
+typedef struct ig__touch {
+    int32_t n_uses, n_writes, first, last;
+} ig__touch;
 typedef struct ig__program_pass {
     const char *name, *what;
     bool (*run)(ig_program *p); /* false: no memory; the program is as good as before */
@@ -25,12 +29,15 @@ bool ig__program_dead(ig_program *p);
 bool ig__program_once(ig_program *p);
 bool ig__program_same(ig_program *p);
 bool ig__program_fuse(ig_program *p);
+bool ig__program_tail(ig_program *p);
 bool ig__program_reuse(ig_program *p);
 
-/* How a storage is touched by the steps. */
-typedef struct ig__touch {
-    int32_t n_uses, n_writes, first, last;
-} ig__touch;
+/* Elementwise steps, in their order, as one chain; NULL: no memory. */
+ig__program_step *ig__program_weld(ig_program *p, const ig__touch *touch,
+                                   ig__program_step **members, int n);
+/* Drop the steps that are NULL. */
+void ig__program_close_gaps(ig_program *p);
+
 /* Of all storages; the caller frees it with the program's allocator. NULL: no memory. */
 ig__touch *ig__program_touch(const ig_program *p);
 

@@ -34,12 +34,17 @@ static void run_span(ig__program_step *step)
     step->span(&step->e, step->e.out[0].data, step->x, step->e.out[0].n);
 }
 
+static int64_t count_units(const ig__program_step *step, const ig__eval *e)
+{
+    return step->n_units >= 0 ? step->n_units : ig__eval_count(step->op, e);
+}
+
 static void run_units(ig__program_step *step)
 {
     ig__eval *e = &step->e;
     const int n_phases = step->op->n_phases ? step->op->n_phases : 1;
     for (e->phase = 0; e->phase < n_phases; e->phase++) {
-        const int64_t n = ig__eval_count(step->op, e);
+        const int64_t n = count_units(step, e);
         if (n)
             ig__eval_units(step->op, e, 0, n);
     }
@@ -47,9 +52,21 @@ static void run_units(ig__program_step *step)
 
 /* ---- binding ----------------------------------------------------------------------------------- */
 
+/* A row of one phase that keeps its units has a shared part of its own. */
+static bool keep_units(ig_program *p, ig__program_step *step)
+{
+    ig__eval *e = &step->e;
+    e->shared = ig__arena_alloc(&p->arena, ig__eval_room(step->op, e).shared + 1);
+    if (!e->shared)
+        return false;
+    step->n_units = ig__eval_count(step->op, e);
+    return true;
+}
+
 static bool bind_step(ig_program *p, ig__program_step *step)
 {
     ig__eval *e = &step->e;
+    step->n_units = -1;
     step->run = step->span ? run_span : run_units;
     if (!step->op) {
         step->to = bytes_of(p, &step->uses[0]);
@@ -70,7 +87,7 @@ static bool bind_step(ig_program *p, ig__program_step *step)
     step->x = ig__arena_alloc(&p->arena, (size_t)(e->n_in + 1) * sizeof *step->x);
     for (int i = 0; step->x && i < e->n_in; i++)
         step->x[i] = e->in[i].data;
-    return step->x != NULL;
+    return step->x && (!step->op->keeps_units || keep_units(p, step));
 }
 
 static size_t round_up(size_t n)
@@ -142,7 +159,7 @@ static bool run_phase(ig_program *p, const ig__program_step *step, int phase, in
     e.scratch = p->block + p->stats.planned_bytes + (size_t)i_thread * p->room.each;
     if (i_thread == 0) {
         p->stop = p->failed >= 0;
-        ig__share_reset(&p->share, p->stop ? 0 : ig__eval_count(step->op, &e), n_threads);
+        ig__share_reset(&p->share, p->stop ? 0 : count_units(step, &e), n_threads);
     }
     ig__team_barrier(p->ctx->team);
     if (p->stop)

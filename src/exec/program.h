@@ -31,8 +31,9 @@ typedef struct ig__program_step {
     /* On one thread alone; set when the program is bound. */
     void (*run)(struct ig__program_step *step);
     struct ig__program_step *next_random;
-    char *to;      /* of a constant */
-    uint64_t draw; /* of a random row, from the first of the run */
+    char *to;        /* of a constant */
+    int64_t n_units; /* of a row that keeps them; -1: ask in each phase */
+    uint64_t draw;   /* of a random row, from the first of the run */
     bool team;
     bool once;  /* its result is the same in every run: it runs when the program is bound */
     ig__eval e; /* data pointers are set when the program is bound */
@@ -50,11 +51,6 @@ typedef struct ig__program_storage {
     bool stays;            /* planned, but shares its bytes with nothing: written once */
 } ig__program_storage;
 
-/* A leaf and its 16-bit copy, both counted: fresh at the start of each run. */
-typedef struct ig__program_copy {
-    ig_tensor *x, *low;
-} ig__program_copy;
-
 /* Uses of a step: operands, then results. */
 static inline int ig__program_n_uses(const ig__program_step *step)
 {
@@ -64,6 +60,11 @@ static inline const ig__array *ig__program_array(const ig__program_step *step, i
 {
     return i < step->e.n_in ? &step->e.in[i] : &step->e.out[i - step->e.n_in];
 }
+
+/* A leaf and its 16-bit copy, both counted: fresh at the start of each run. */
+typedef struct ig__program_copy {
+    ig_tensor *x, *low;
+} ig__program_copy;
 
 struct ig_program {
     ig_context *ctx;

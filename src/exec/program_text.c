@@ -6,7 +6,7 @@
  */
 #include "exec/program.h"
 
-#include "op/chain.h"
+#include "op/tail.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,13 +43,18 @@ static void put_use(text *t, const ig_program *p, const ig__program_step *step, 
 
 static void put_name(text *t, const ig__program_step *step)
 {
+    const ig__chain *c = NULL;
     put(t, "%s", step->op ? step->op->name : "constant");
-    if (step->op != &ig__op_chain)
-        return;
-    const ig__chain *c = step->e.attrs;
-    for (int i = 0; i < c->n_links; i++)
-        put(t, "%s%s", i ? ", " : "(", c->links[i].op->name);
-    put(t, ")");
+    if (step->op == &ig__op_chain)
+        c = step->e.attrs;
+    if (step->op == &ig__op_tail) {
+        const ig__tail *tail = step->e.attrs;
+        put(t, "(%s", tail->head->name);
+        c = tail->chain;
+    }
+    for (int i = 0; c && i < c->n_links; i++)
+        put(t, "%s%s", i || step->op == &ig__op_tail ? ", " : "(", c->links[i].op->name);
+    put(t, "%s", c ? ")" : "");
 }
 
 static void put_step(text *t, const ig_program *p, int32_t i)

@@ -22,6 +22,7 @@ int64_t ig__norm_units(const ig__eval *e);
 void ig__rms_norm_eval(const ig__eval *e, int64_t begin, int64_t end);
 ig__room ig__norm_room(const ig__eval *e);
 double ig__norm_work(const ig__eval *e);
+int64_t ig__norm_done(const ig__eval *e, int64_t unit);
 void ig__rms_norm_gradient(ig__gradient *g);
 
 /* conv.c, pool.c; operands dense */

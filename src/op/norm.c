@@ -107,6 +107,12 @@ ig__room ig__norm_room(const ig__eval *e)
     return (ig__room){.each = (size_t)width_of(e->in[0].type) * 8 * 4};
 }
 
+int64_t ig__norm_done(const ig__eval *e, int64_t unit)
+{
+    const int64_t d = width_of(e->in[0].type), n = unit * rows_a_unit(d) * d;
+    return n < e->in[0].n ? n : e->in[0].n;
+}
+
 double ig__norm_work(const ig__eval *e)
 {
     return (double)e->in[0].n * 2;
@@ -383,6 +389,7 @@ const ig__op ig__op_layer_norm = {.name = "layer_norm",
                                   .eval = layer_norm_eval,
                                   .room = ig__norm_room,
                                   .work = ig__norm_work,
+                                  .done = ig__norm_done,
                                   .gradient = layer_norm_gradient,
                                   .needs = {IG_IN(0) | IG_IN(1), IG_IN(0), 0},
                                   .precision = IG_PRECISION_HIGH};

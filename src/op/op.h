@@ -181,8 +181,14 @@ typedef struct ig__op {
     void (*gradient)(ig__gradient *g); /* NULL: none flows */
     uint32_t needs[IG_MAX_INPUTS]; /* of the gradient of input i: IG_IN and IG_OUT bits */
     void (*explain)(const ig__eval *e, int64_t at, ig_error *err); /* of a fault */
+    bool
+        keeps_units; /* `n_units`, and what it prepares in `shared`, depend on types and strides
+                       * alone: a program asks once */
     uint16_t writes; /* bit i: input i is written in place; output 0 is the first of them */
-    bool random;     /* draws from the context's stream */
+    /* Of a row of one phase whose units finish out[0] in order: how many elements of it units
+     * [0, unit) have made. An elementwise step may follow unit by unit. NULL, or less than 0: they do not. */
+    int64_t (*done)(const ig__eval *e, int64_t unit);
+    bool random; /* draws from the context's stream */
     ig__precision precision;
     uint16_t keeps; /* bit i: input i is taken as it is under mixed precision */
 } ig__op;

@@ -219,6 +219,7 @@ const ig__op ig__op_matmul = {.name = "matmul",
                               .eval = matmul_eval,
                               .room = matmul_room,
                               .work = matmul_work,
+                              .keeps_units = true,
                               .gradient = matmul_gradient,
                               .needs = {IG_IN(1), IG_IN(0)},
                               .precision = IG_PRECISION_LOW};
