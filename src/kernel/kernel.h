@@ -201,10 +201,20 @@ typedef struct ig__mm_panel {
     const void *b_next; /* what b is next, to be fetched ahead; NULL: nothing */
     int64_t n_next;     /* its columns */
     void *packed_next;  /* where to pack it meanwhile; NULL: nowhere */
-    void *packed;       /* [k][NR] */
-    void *c;            /* [m][n] f32 (f64), row i at i * c_row */
-    const void *c0;     /* the same; not read when beta is 0 */
-    int64_t c_row;
+    /* of kernels that are deep, where packed_next is given: b_next is whole, [k_next][NR] */
+    int64_t b_col, k_next;
+    const void *b_after; /* as much behind b_next, to be fetched; NULL: nothing */
+    void *packed;        /* [k][NR] */
+    void *c;             /* [m][n] f32 (f64), row i at i * c_row */
+    const void *
+        c0; /* not read when beta is 0; row i at i * c0_row if the kernel is deep, else c_row */
+    int64_t c_row, c0_row;
+    /* of kernels that are deep: c is scratch [m][NR], and its rows with the bias go here, row i at i * out_row
+     * elements of a type that `narrow` serves or f32; NULL: c keeps them, with the bias */
+    void *out;
+    int64_t out_row;
+    ig__mm_type out_type;
+    bool streams;                /* out is too large to stay near */
     const void *bias_n, *bias_m; /* [n], [m]; NULL: none */
     double alpha, beta;
     int64_t m, n, k; /* n <= NR; k may be 0 */
@@ -227,7 +237,7 @@ typedef struct ig__mm_kernel {
     ig__mm_pack *pack_b[IG__MM_TYPES];
     void (*panel)(const ig__mm_panel *p);
     ig__mm_narrow *narrow[IG__MM_TYPES]; /* sums to 16 bits; NULL: one by one */
-    bool is_deep; /* sums pass through C so fast that they should stay near */
+    bool is_deep; /* so fast that sums and both operands should stay near: see matmul.c */
 } ig__mm_kernel;
 
 typedef struct ig__kernels {
