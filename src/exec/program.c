@@ -224,7 +224,7 @@ ig_status ig_program_run(ig_program *p, ig_error *err)
             return ig__fail(err, ctx->error.status, "%s", ctx->error.message);
     prepare(p);
     if (p->stats.n_team_steps)
-        ig__team_run(ctx->team, walk_together, p);
+        ig__team_share(ctx->team, walk_together, p);
     else
         walk_alone(p);
     ctx->n_draws += p->n_draws;
