@@ -1,20 +1,25 @@
 #!/bin/sh
 # What takes long, beside the suite itself:
 #
-#   sh scripts/test-all.sh [FUZZ-SECONDS]        an hour, 3600, unless given
+#   sh scripts/test-all.sh [FUZZ-SECONDS [FIRST-SEED]]     an hour, 3600, unless given; seed 1
 #
 # Each fuzz target (fuzz/fuzz_*.c) for so long, all at once and niced, while the rest runs: the
 # suite (scripts/test.sh), the suite under the thread sanitizer, a build with clang without
-# warnings. When the fuzzers are done: a soak of the server, and a pair of runs of every row of
-# bench/compare.sh against llama.cpp, which is built first. The outcome of each part is a row of
-# docs/test-all.md. The exit code is 0 only if all parts passed.
+# warnings, and 5,000 random programs from that seed on. When the fuzzers are done: a soak of the
+# server, and a pair of runs of every row of bench/compare.sh against llama.cpp, which is built
+# first; the course with its bars. The outcome of each part is a row of docs/test-all.md. The exit
+# code is 0 only if all parts passed.
 
 cd "$(dirname "$0")/.." || exit 1
 . scripts/setup.sh
 
 fuzz_seconds=${1:-3600}
 case $fuzz_seconds in
-*[!0-9]* | '') die "usage: sh scripts/test-all.sh [FUZZ-SECONDS]" ;;
+*[!0-9]* | '') die "usage: sh scripts/test-all.sh [FUZZ-SECONDS [FIRST-SEED]]" ;;
+esac
+first_seed=${2:-1}
+case $first_seed in
+*[!0-9]* | '') die "usage: sh scripts/test-all.sh [FUZZ-SECONDS [FIRST-SEED]]" ;;
 esac
 table=docs/test-all.md
 failures=0 pids=
@@ -55,6 +60,19 @@ clang_build() {
 soak() {
     python3 -B scripts/serve_soak.py build/release/ingot \
         "$INGOT_TEST_MODEL_DIR/SmolLM2-135M-Instruct.Q4_1.gguf" --seconds 60
+}
+
+# The course in full (docs/learn/): digits, pictures, and the small GPT, mean of three seeds.
+course() {
+    data=../shared/data bin=build/release/tests/learn
+    [ -d $data ] || { data=$(model_dir) && sh scripts/fetch_data.sh digits mnist; } || return 1
+    gzip -dc "$data/digits.csv.gz" | $bin/learn_01_by_hand || return 1
+    gzip -dc "$data/digits.csv.gz" | $bin/learn_02_autograd || return 1
+    gzip -dc "$data/mnist_5k.csv.gz" | $bin/learn_03_cnn || return 1
+    [ -f "$data/tinyshakespeare.txt" ] || return 0
+    $bin/learn_06_gpt 2000 3 <"$data/tinyshakespeare.txt" >build/gpt.log || return 1
+    cat build/gpt.log
+    awk '/^mean of 3:/ { found = 1; if ($4 > 1.88) exit 1 } END { exit !found }' build/gpt.log
 }
 
 # Start all fuzzers; what they find lies in build/fuzz-TARGET-*.
@@ -107,7 +125,10 @@ start_fuzzers
 part 'the suite, release and sanitizers' test-all-suite.log sh scripts/test.sh
 part 'thread sanitizer' test-all-tsan.log thread_sanitizer
 part 'clang, warnings are errors' test-all-clang.log clang_build
+part "random programs, 5000 from seed $first_seed" test-all-random.log \
+    build/release/tests/exec/test_random_programs 5000 "$first_seed"
 wait_for_fuzzers
 part 'soak of the server, 200 connections' test-all-soak.log soak
 part 'llama.cpp, a pair of runs a row' test-all-peers.log sh bench/compare.sh run --pairs 1
+part 'the course: digits, CNN, GPT' test-all-course.log course
 [ $failures -eq 0 ]
