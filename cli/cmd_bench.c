@@ -183,7 +183,7 @@ static int look_at_machine(bench *b)
         return EXIT_OK;
     ig_error err;
     ig_machine m;
-    if (ig_machine_measure(&m, b->ctx, machine_seconds, &err) != IG_OK)
+    if (ig_machine_measure(&m, b->ctx, machine_seconds, NULL, &err) != IG_OK)
         return report_error("bench", &err);
     b->looked_ns = report_now_ns();
     b->machine.read_bytes_s = fmax(b->machine.read_bytes_s, m.read_bytes_s);

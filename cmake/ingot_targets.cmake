@@ -22,6 +22,13 @@ if(IG_SANITIZE)
     target_link_options(ig_flags INTERFACE -fsanitize=${IG_SANITIZE})
 endif()
 
+# A test's time limit is against hanging, not for speed: on a machine with much else to do, and
+# under sanitizers, a test may take a hundred times as long as alone.
+set(IG_TEST_SECONDS 900)
+if(IG_SANITIZE)
+    set(IG_TEST_SECONDS 2700)
+endif()
+
 function(ig_folder name)
     add_library(ig_${name} OBJECT ${ARGN})
     target_link_libraries(ig_${name} PRIVATE ig_flags Threads::Threads)
@@ -40,5 +47,5 @@ function(ig_test folder name)
     target_compile_definitions(${name} PRIVATE
         IG_TEST_DATA="${CMAKE_SOURCE_DIR}/tests" IG_SHARED_DATA="${CMAKE_SOURCE_DIR}/../shared")
     add_test(NAME ${folder}/${name} COMMAND ${name})
-    set_tests_properties(${folder}/${name} PROPERTIES TIMEOUT 300 LABELS "unit;${folder}")
+    set_tests_properties(${folder}/${name} PROPERTIES TIMEOUT ${IG_TEST_SECONDS} LABELS "unit;${folder}")
 endfunction()

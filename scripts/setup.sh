@@ -4,12 +4,16 @@
 #
 #   say TEXT           a line on standard error, with the seconds since the script began
 #   die TEXT           the same, then the end, with exit code 1
-#   set_up WHAT...     install what is missing: build python cmocka clang (Debian and Ubuntu, as root
-#                      or through sudo; elsewhere say what to install)
+#   set_up WHAT...     install what is missing: build python venv cmocka clang peer (Debian and
+#                      Ubuntu, as root or through sudo; elsewhere say what to install)
+#   test_python        prints a Python that has the packages that tests use, in an environment
+#                      of its own in the cache folder; fails where they cannot be had
 #   n_jobs             how many compilers at once
 #   compile LOG ...    cmake --build with these arguments; its output goes to the log, and a
 #                      line now and then tells how far it is
-#   model_dir          prints the folder that keeps the models
+#   model_dir          prints the folder that keeps the models and data sets
+#   is_whole FILE BYTES SHA256         is it there, and right?
+#   pip_reason LOG     why pip failed, in one line, from what it said
 #
 # Standard output is left to the caller: what programs print here goes to standard error.
 
@@ -41,6 +45,23 @@ model_dir() {
     fi
 }
 
+is_whole() { # FILE BYTES SHA256
+    [ -f "$1" ] && [ "$(wc -c <"$1")" -eq "$2" ] &&
+        [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$3" ]
+}
+
+pip_reason() { # LOG
+    if grep -qi 'certificate' "$1"; then
+        echo "the certificate of the package index is not trusted here"
+    elif grep -qi 'connection broken\|connection error\|name resolution\|unreachable\|timed out' "$1"; then
+        echo "the package index cannot be reached; is there a network?"
+    elif grep -q '^ERROR: ' "$1"; then
+        sed -n 's/^ERROR: //p' "$1" | head -n 1
+    else
+        tail -n 1 "$1"
+    fi
+}
+
 has() {
     command -v "$1" >/dev/null 2>&1
 }
@@ -66,6 +87,7 @@ missing() { # PART
         has pkg-config || printf ' pkg-config'
         pkg-config --exists jansson 2>/dev/null || printf ' libjansson-dev'
         pkg-config --exists libpcre2-8 2>/dev/null || printf ' libpcre2-dev'
+        pkg-config --exists zlib 2>/dev/null || printf ' zlib1g-dev'
         pkg-config --exists libedit 2>/dev/null || printf ' libedit-dev'
         pkg-config --exists libmicrohttpd 2>/dev/null || printf ' libmicrohttpd-dev'
         ;;
@@ -73,9 +95,18 @@ missing() { # PART
         has python3 || printf ' python3'
         python3 -m pip --version >/dev/null 2>&1 || printf ' python3-pip'
         ;;
+    venv)
+        has python3 || printf ' python3'
+        python3 -c 'import ensurepip, venv' 2>/dev/null || printf ' python3-venv'
+        ;;
     clang) # with the libraries of its fuzzer and sanitizers
         has clang && [ -n "$(find "$(clang -print-resource-dir)/" -name 'libclang_rt.fuzzer-*')" ] ||
             printf ' clang libclang-rt-dev'
+        ;;
+    peer) # llama.cpp, built from its package
+        has c++ || printf ' g++'
+        has python3 || printf ' python3'
+        python3 -m pip --version >/dev/null 2>&1 || printf ' python3-pip'
         ;;
     cmocka)
         has python3 || printf ' python3'
@@ -168,4 +199,23 @@ compile() { # LOG ARGUMENTS...
             esac
         done
     [ ! -e "$to.failed" ] || { rm -f "$to.failed" && return 1; }
+}
+
+# What tests use of the Python package index; the environment is made anew when this changes.
+test_packages='openai==3.57.0'
+
+test_python() {
+    venv=$(model_dir)/test-python
+    if [ "$(cat "$venv/packages" 2>/dev/null)" != "$test_packages" ] ||
+        ! "$venv/bin/python" -c 'import openai' 2>/dev/null; then
+        (set_up venv) || return 1
+        say "installing $test_packages for the tests"
+        rm -rf "$venv"
+        # shellcheck disable=SC2086
+        mkdir -p "$(model_dir)" && python3 -m venv "$venv" >&2 &&
+            timeout 120 "$venv/bin/python" -m pip --quiet --disable-pip-version-check install \
+                --retries 1 --timeout 15 --prefer-binary --no-compile $test_packages >&2 || return 1
+        printf '%s\n' "$test_packages" >"$venv/packages"
+    fi
+    printf '%s\n' "$venv/bin/python"
 }

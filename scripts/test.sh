@@ -3,8 +3,8 @@
 #
 #   sh scripts/test.sh
 #
-# Installs what is missing, fetches the two small models (without a network their tests say
-# that they skip), builds the presets `release` and `dev` (address and undefined-behaviour
+# Installs what is missing, fetches the two small models and the Python packages that tests use
+# (without a network their tests say that they skip), builds the presets `release` and `dev` (address and undefined-behaviour
 # sanitizers, warnings are errors) and runs all tests on both; tests labelled `slow` on
 # release alone. The last line is "N passed, M failed"; the exit code is 0 only if none failed.
 
@@ -52,15 +52,17 @@ models=there
 if [ "$INGOT_TEST_MODEL_DIR" = "$(model_dir)" ]; then
     (sh scripts/fetch_models.sh) || models=missing
 fi
+python=$(test_python) || python=
 mkdir -p build || die "cannot write to $PWD/build"
 log=build/test.log
 for preset in release dev; do
     say "building $preset ($(n_jobs) at a time)"
-    step cmake --preset "$preset"
+    step cmake --preset "$preset" "-DPython3_EXECUTABLE=${python:-$(command -v python3)}"
     step compile "$log" --preset "$preset"
 done
 run release
 run dev -LE slow
+[ -n "$python" ] || echo "no packages of Python's: the test with OpenAI's client did nothing"
 [ $models = there ] || echo "a model could not be fetched: the tests that need it did nothing"
 say "done"
 finish

@@ -3,11 +3,9 @@
  * The forward pass is all there is to write. Each call leaves a note of what it was given; ig_backward reads the
  * notes from the loss back, and does what `learn` of 01 did by hand.
  *
- *     gzip -dc digits.csv.gz | ./02_autograd
+ *     gzip -dc digits.csv.gz | ./02_autograd [SEEDS]
  */
-#include "ingot/ingot.h"
-
-#include <stdio.h>
+#include "learn.h"
 
 enum { K = 64, H = 32, C = 10, B = 32, N_TRAIN = 1437, N_TEST = 360, STEPS = 1320 };
 
@@ -57,8 +55,7 @@ static double step(ig_context *ig, ig_params *p, ig_optimizer *opt, ig_tensor *x
                    ig_tensor *y)
 {
     ig_scope *scope = ig_scope_begin(ig); /* owns all that the step makes */
-    ig_tensor *which =
-        ig_slice(ig_permutation(ig, N_TRAIN), 0, 0, B, 1); /* B different ones */
+    ig_tensor *which = learn_choose(ig, B, N_TRAIN);
     ig_tensor *z = network(p, ig_index_select(x, 0, which));
     ig_tensor *loss = ig_cross_entropy(z, ig_index_select(y, 0, which), NULL);
     ig_optimizer_clear_grads(opt);
@@ -69,70 +66,62 @@ static double step(ig_context *ig, ig_params *p, ig_optimizer *opt, ig_tensor *x
     return value;
 }
 
-static ig_status train(double *share_out, ig_context *ig, uint64_t seed, ig_error *err)
+/* A network from start values of its own; the share of the test images that it gets right. */
+static double train(ig_context *ig, uint64_t seed)
 {
-    ig_params *p = NULL;
-    ig_optimizer *opt = NULL;
+    ig_error err;
+    ig_params *p;
+    ig_optimizer *opt;
     ig_optimizer_opts opts = ig_optimizer_defaults(IG_RULE_SGD);
     opts.lr = 0.3;
     ig_seed(ig, seed);
-    ig_status status = ig_params_create(&p, ig, err);
-    if (status == IG_OK)
-        status = ig_optimizer_create(&opt, ig, &opts, err);
-    if (status != IG_OK)
-        goto done;
+    learn_must(ig_params_create(&p, ig, &err), &err);
+    learn_must(ig_optimizer_create(&opt, ig, &opts, &err), &err);
     ig_scope *scope = ig_scope_begin(ig);
     ig_tensor *x = ig_tensor_from(ig, IG_DTYPE_F32, IG_SHAPE(N_TRAIN, K), pixels);
     ig_tensor *y = ig_tensor_from(ig, IG_DTYPE_I32, IG_SHAPE(N_TRAIN), labels);
     network(p, ig_slice(x, 0, 0, 1, 1)); /* makes the parameters */
-    for (int64_t i = 0; status == IG_OK && i < ig_params_count(p); i++) {
-        ig_tensor *w = ig_params_tensor(p, i);
-        status = ig_optimizer_add(opt, &w, NULL, 1, NULL, err);
-    }
-    double loss = 0;
-    for (int i = 0; status == IG_OK && i < STEPS; i++) {
+    learn_must(ig_optimizer_add_params(opt, p, &err), &err);
+    double loss = 0, first = 0;
+    for (int i = 1; i <= STEPS; i++) {
         loss += step(ig, p, opt, x, y) / 132;
-        if (i % 132 == 131) { /* the curve, a bar a line */
+        if (i % 132 == 0) {
+            first = first > 0 ? first : loss;
             if (seed == 1)
-                printf("step %4d  loss %.4f  %.*s\n", i + 1, loss,
-                       loss > 2.4 ? 48 : (int)(20 * loss),
-                       "################################################");
+                learn_curve(i, loss, first);
             loss = 0;
         }
     }
     ig_scope_end(scope);
-    *share_out = share_right(ig, p);
-    if (status == IG_OK)
-        status = ig_context_status(ig); /* the first failure of any call above */
-done:
+    const double right = share_right(ig, p);
+    learn_check(ig); /* the first failure of any call above */
     ig_optimizer_destroy(opt);
     ig_params_destroy(p);
-    return status;
+    return right;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const int n_seeds = learn_argument(argc, argv, 1, 5);
     ig_context *ig;
     ig_error err;
-    double sum = 0, share;
+    double sum = 0;
     if (!read_digits(stdin)) {
         fprintf(stderr,
                 "wants digits.csv on standard input: 64 pixels and a label a line\n");
         return 2;
     }
-    ig_status status = ig_context_create(&ig, NULL, &err);
-    for (uint64_t seed = 1; status == IG_OK && seed <= 5; seed++) {
-        status = train(&share, ig, seed, &err);
-        if (status != IG_OK)
-            break;
-        printf("seed %d: %.3f of the %d test images\n", (int)seed, share, N_TEST);
-        sum += share;
+    learn_must(ig_context_create(&ig, NULL, &err), &err);
+    const double begin = learn_seconds();
+    for (int seed = 1; seed <= n_seeds; seed++) {
+        const double right = train(ig, (uint64_t)seed);
+        printf("seed %d: %.3f of the %d test images\n", seed, right, N_TEST);
+        sum += right;
     }
-    if (status != IG_OK)
-        fprintf(stderr, "%s\n",
-                ig && ig_context_status(ig) ? ig_context_message(ig) : err.message);
-    else
-        printf("mean %.3f\n", sum / 5);
+    const double seconds = (learn_seconds() - begin) / (n_seeds * STEPS);
+    printf("mean %.3f\n", sum / n_seeds);
+    learn_speed(ig, B, "images", seconds, B * 6.0 * (K * H + H * C),
+                16.0 * (K * H + H + H * C + C));
     ig_context_destroy(ig);
-    return status == IG_OK && sum / 5 >= 0.90 ? 0 : 1;
+    return sum / n_seeds >= 0.90 ? 0 : 1;
 }

@@ -8,6 +8,7 @@
 #include "ingot/tensor.h"
 #include "ingot/op.h"
 #include "ingot/grad.h"
+#include "ingot/autocast.h"
 #include "ingot/optim.h"
 #include "ingot/program.h"
 #include "ingot/tensor_file.h"

@@ -18,9 +18,13 @@ typedef struct ig_machine {
 } ig_machine;
 
 /* Measure with the context's team; about `seconds` long. Call again and keep the best: the
- * machine moves. */
+ * machine moves. `cancelled` may be NULL; once another thread has set it, the call fails
+ * with IG_ERR_CANCELLED, within a few milliseconds and the time that the system takes to
+ * give up 1 GiB. */
 IG_API IG_WARN_UNUSED ig_status ig_machine_measure(ig_machine *machine_out, ig_context *ctx,
-                                                   double seconds, ig_error *err);
+                                                   double seconds,
+                                                   const volatile int *cancelled,
+                                                   ig_error *err);
 
 #ifdef __cplusplus
 }

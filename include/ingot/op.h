@@ -160,7 +160,8 @@ IG_API ig_tensor *ig_prod(ig_tensor *x, int n, const int *dims, bool keep);
 /* NaN if one is; gradients of ties share. */
 IG_API ig_tensor *ig_max(ig_tensor *x, int n, const int *dims, bool keep);
 IG_API ig_tensor *ig_min(ig_tensor *x, int n, const int *dims, bool keep);
-/* Squared deviations from the mean over (count - correction); NaN where that is not positive. */
+/* Squared deviations from the mean over (count - correction); NaN, and a warning in the context's log,
+ * where that is not positive. */
 IG_API ig_tensor *ig_var(ig_tensor *x, int n, const int *dims, bool keep, int correction);
 IG_API ig_tensor *ig_logsumexp(ig_tensor *x, int dim, bool keep);
 /* The root of the sum of squares; gradient 0 at 0. */
@@ -211,6 +212,10 @@ IG_API ig_tensor *ig_roll(ig_tensor *x, int dim, int64_t shift);
 IG_API ig_tensor *ig_matmul(ig_tensor *x, ig_tensor *y);
 /* x [..,K], w [N,K], bias [N] or NULL -> [..,N] */
 IG_API ig_tensor *ig_linear(ig_tensor *x, ig_tensor *w, ig_tensor *bias);
+
+/* Rows in groups: x [M,K], w [X,N,K], counts [X] of an integer type -> [M,N]. The first counts[0] rows are
+ * taken with w[0], the next counts[1] with w[1], ..; rows behind the last group give zeros. */
+IG_API ig_tensor *ig_group_linear(ig_tensor *x, ig_tensor *w, ig_tensor *counts);
 
 /* "ab,bc->ac": letters a to z, at most 8 operands; what the result lacks is summed. */
 IG_API ig_tensor *ig_einsum(const char *equation, ig_tensor *const *x, int n);
@@ -278,6 +283,8 @@ typedef struct ig_attention_opts {
     double scale;   /* of the products; 0: 1 / sqrt(W) */
     bool causal;    /* query i sees keys up to i + S - T: the last sees the last */
     int64_t window; /* and only the last `window` of them; 0: all */
+    double
+        dropout; /* each weight 0 with this probability, else divided by its complement */
     ig_tensor
         *mask; /* broadcasts to [B,H,T,S]: bool, may see; or a float, added. No gradient */
 } ig_attention_opts;

@@ -15,6 +15,7 @@
 #define INGOT_OPTIM_H
 
 #include "ingot/grad.h"
+#include "ingot/module.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -90,6 +91,10 @@ IG_API IG_WARN_UNUSED ig_status ig_optimizer_add(ig_optimizer *opt,
                                                  const char *const *names, int64_t n,
                                                  const ig_param_group *group,
                                                  ig_error *err);
+/* Those of p that want a gradient now, with their names; those of one dimension (biases, gains) without
+ * weight decay. */
+IG_API IG_WARN_UNUSED ig_status ig_optimizer_add_params(ig_optimizer *opt, ig_params *p,
+                                                        ig_error *err);
 
 /* One step from the gradients that are there; a parameter without one stays. The failure is also on
  * the context. A step that is skipped is no failure: see ig_optimizer_get_stats. */

@@ -13,7 +13,10 @@
  *   }
  *
  * A run does what the recorded calls did, on the same bytes, with the same bits, without allocating,
- * dispatching or recording gradients.
+ * dispatching or recording gradients. Before the first run, PASSES make the recorded calls fewer: what
+ * nobody reads is dropped, elementwise calls become one loop over memory, and so on (ig_program_pass
+ * names them; each can be left out). Bits stay, but that a value of 16 bits that only the next call of
+ * a loop reads is not rounded.
  *
  * TENSORS that were there before the capture, and those alive at its end, are the program's inputs,
  * state and outputs: each run reads and writes their bytes in place (gradients of leaves too), and
@@ -52,6 +55,19 @@ IG_API IG_WARN_UNUSED ig_status ig_capture_begin(ig_context *ctx, ig_error *err)
 /* The end of the recording, whatever is returned. Fails with the context's failure, if there is one;
  * *program_out is then NULL. program_out NULL: drop the recording. */
 IG_API ig_status ig_capture_end(ig_program **program_out, ig_context *ctx, ig_error *err);
+
+/* How the program is made out of what was recorded. */
+typedef struct ig_capture_opts {
+    uint32_t without; /* bit i: leave out pass i */
+    /* Called with what was recorded (pass "recorded") and behind each pass; NULL: not. */
+    void (*dump)(void *user, const char *pass, const ig_program *program);
+    void *dump_user;
+} ig_capture_opts;
+IG_API ig_status ig_capture_end_with(ig_program **program_out, ig_context *ctx,
+                                     const ig_capture_opts *opts, ig_error *err);
+/* The name of pass i, and what it does (what_out may be NULL); NULL behind the last. Static. */
+IG_API const char *ig_program_pass(int i, const char **what_out);
+
 IG_API bool ig_capture_is_recording(const ig_context *ctx);
 
 IG_API IG_WARN_UNUSED ig_status ig_program_run(ig_program *program, ig_error *err);
@@ -65,6 +81,9 @@ typedef struct ig_program_stats {
     size_t scratch_bytes;
 } ig_program_stats;
 IG_API ig_program_stats ig_program_get_stats(const ig_program *program);
+/* Its steps as text, a line each: at most cap - 1 bytes and a 0. Returns the length that the whole text
+ * has. */
+IG_API size_t ig_program_text(const ig_program *program, char *text, size_t cap);
 
 IG_API void ig_program_destroy(ig_program *program); /* may be NULL */
 

@@ -13,6 +13,10 @@
 
 #include <string.h>
 
+/* Steps of a few rows touch the beginning of each value alone: in huge pages that would make
+ * most of the arena resident. It goes into such pages with the first step of so many rows. */
+enum { HUGE_ROWS = 64 };
+
 /* ---- making -------------------------------------------------------------------------------- */
 
 static void choose_steps(ig__plan *plan)
@@ -104,7 +108,7 @@ ig_status ig__plan_create(ig__plan **plan_out, ig_context *ctx, const ig__graph 
     plan->stats.n_barriers_small = place_barriers(plan, IG_MODE_SMALL);
     plan->stats.n_barriers_large = place_barriers(plan, IG_MODE_LARGE);
     const size_t a_thread = plan->stats.private_bytes + plan->stats.scratch_bytes;
-    plan->shared = ig__alloc_huge(a, plan->stats.shared_bytes);
+    plan->shared = ig__alloc(a, plan->stats.shared_bytes);
     plan->privates = ig__alloc_huge(a, a_thread * (size_t)plan->n_threads);
     if (!plan->shared || !plan->privates)
         status = ig__fail_memory(
@@ -267,9 +271,9 @@ static ig_status find_bad_step(ig__plan *plan, ig_error *err)
     run_once(plan);
     plan->checking = false;
     if (plan->failed < 0)
-        return ig__fail(err, IG_ERR_NUMERIC, "run: the output holds a NaN or an infinity");
+        return ig__fail(err, IG_ERR_NUMERIC, "step: the output holds a NaN or an infinity");
     const ig__node *node = plan->steps[plan->failed].node;
-    return ig__fail(err, IG_ERR_NUMERIC, "run: %s %s made a NaN or an infinity",
+    return ig__fail(err, IG_ERR_NUMERIC, "step: %s %s made a NaN or an infinity",
                     node->scope, node->op->name);
 }
 
@@ -279,15 +283,19 @@ ig_status ig__plan_run(ig__plan *plan, const ig__batch *batch,
     if (batch->n_tokens < 1 || batch->n_tokens > plan->opts.max_tokens ||
         batch->n_logits < 0 || batch->n_logits > plan->opts.max_logits)
         return ig__fail(err, IG_ERR_LIMIT,
-                        "run: %lld rows and %lld logits, the plan allows %lld and %lld",
+                        "step: %lld rows and %lld logits, the plan allows %lld and %lld",
                         (long long)batch->n_tokens, (long long)batch->n_logits,
                         (long long)plan->opts.max_tokens, (long long)plan->opts.max_logits);
     plan->batch = batch;
     plan->cancelled = cancelled;
     plan->mode = batch->n_tokens <= IG_SMALL_ROWS ? IG_MODE_SMALL : IG_MODE_LARGE;
+    if (batch->n_tokens >= HUGE_ROWS && !plan->is_huge) {
+        ig__make_huge(plan->shared, plan->stats.shared_bytes);
+        plan->is_huge = true;
+    }
     run_once(plan);
     if (plan->stop[0] || plan->stop[1])
-        return ig__fail(err, IG_ERR_CANCELLED, "run: cancelled");
+        return ig__fail(err, IG_ERR_CANCELLED, "step: cancelled");
     const int64_t width = ig__type_width(ig__graph_type(plan->g, plan->g->output));
     if (!plan->ctx->kernels->all_finite(ig__plan_output(plan), batch->n_logits * width))
         return find_bad_step(plan, err);

@@ -9,13 +9,12 @@
  *
  * Every unit is what it was in the recorded call, so no bit depends on who does it.
  */
-#include "exec/program_int.h"
+#include "exec/program.h"
 
 #include "base/error.h"
+#include "op/autocast.h"
 
 #include <string.h>
-
-/* ---- binding ----------------------------------------------------------------------------------- */
 
 static char *bytes_of(const ig_program *p, const ig__use *u)
 {
@@ -23,16 +22,72 @@ static char *bytes_of(const ig_program *p, const ig__use *u)
     return (s->s ? s->s->data : p->block + s->at) + u->at;
 }
 
-static void bind_step(ig_program *p, ig__program_step *step)
+/* ---- a step on one thread ---------------------------------------------------------------------- */
+
+static void run_constant(ig__program_step *step)
+{
+    memcpy(step->to, step->blob, step->blob_bytes);
+}
+
+static void run_span(ig__program_step *step)
+{
+    step->span(&step->e, step->e.out[0].data, step->x, step->e.out[0].n);
+}
+
+static int64_t count_units(const ig__program_step *step, const ig__eval *e)
+{
+    return step->n_units >= 0 ? step->n_units : ig__eval_count(step->op, e);
+}
+
+static void run_units(ig__program_step *step)
 {
     ig__eval *e = &step->e;
+    const int n_phases = step->op->n_phases ? step->op->n_phases : 1;
+    for (e->phase = 0; e->phase < n_phases; e->phase++) {
+        const int64_t n = count_units(step, e);
+        if (n)
+            ig__eval_units(step->op, e, 0, n);
+    }
+}
+
+/* ---- binding ----------------------------------------------------------------------------------- */
+
+/* A row of one phase that keeps its units has a shared part of its own. */
+static bool keep_units(ig_program *p, ig__program_step *step)
+{
+    ig__eval *e = &step->e;
+    e->shared = ig__arena_alloc(&p->arena, ig__eval_room(step->op, e).shared + 1);
+    if (!e->shared)
+        return false;
+    step->n_units = ig__eval_count(step->op, e);
+    return true;
+}
+
+static bool bind_step(ig_program *p, ig__program_step *step)
+{
+    ig__eval *e = &step->e;
+    step->n_units = -1;
+    step->run = step->span ? run_span : run_units;
+    if (!step->op) {
+        step->to = bytes_of(p, &step->uses[0]);
+        step->run = run_constant;
+        return true;
+    }
     e->fault = &p->fault;
-    if (!step->op)
-        return;
+    e->scratch = p->block + p->stats.planned_bytes;
+    e->shared = (char *)e->scratch + p->room.each * (size_t)ig__team_size(p->ctx->team);
     for (int i = 0; i < e->n_in; i++)
         e->in[i].data = bytes_of(p, &step->uses[i]);
     for (int i = 0; i < e->n_out; i++)
         e->out[i].data = bytes_of(p, &step->uses[e->n_in + i]);
+    if (step->op->random) {
+        step->next_random = p->first_random;
+        p->first_random = step;
+    }
+    step->x = ig__arena_alloc(&p->arena, (size_t)(e->n_in + 1) * sizeof *step->x);
+    for (int i = 0; step->x && i < e->n_in; i++)
+        step->x[i] = e->in[i].data;
+    return step->x && (!step->op->keeps_units || keep_units(p, step));
 }
 
 static size_t round_up(size_t n)
@@ -64,7 +119,7 @@ ig_status ig__program_bind(ig_program *p, ig_error *err)
     find_room(p);
     for (int32_t i = 0; i < p->n_steps; i++)
         p->stats.n_team_steps += p->steps[i]->team;
-    p->stats.n_steps = p->n_steps;
+    p->stats.n_steps = p->n_steps - p->n_once;
     p->stats.scratch_bytes =
         p->room.each * (size_t)ig__team_size(p->ctx->team) + p->room.shared;
     const size_t bytes = p->stats.planned_bytes + p->stats.scratch_bytes;
@@ -72,36 +127,11 @@ ig_status ig__program_bind(ig_program *p, ig_error *err)
     if (!p->block)
         return ig__fail_memory(err, "capture", bytes);
     for (int32_t i = 0; i < p->n_steps; i++)
-        bind_step(p, p->steps[i]);
+        if (!bind_step(p, p->steps[i]))
+            return ig__fail_memory(err, "capture", 0);
+    for (int32_t i = 0; i < p->n_once; i++)
+        p->steps[i]->run(p->steps[i]);
     return IG_OK;
-}
-
-/* ---- a step ------------------------------------------------------------------------------------ */
-
-static void run_units(const ig__program_step *step, ig__eval *e)
-{
-    const int n_phases = step->op->n_phases ? step->op->n_phases : 1;
-    for (e->phase = 0; e->phase < n_phases; e->phase++) {
-        const int64_t n = ig__eval_count(step->op, e);
-        if (n)
-            ig__eval_units(step->op, e, 0, n);
-    }
-}
-
-/* A step on this thread alone. */
-static void run_small(ig_program *p, ig__program_step *step)
-{
-    ig__eval *e = &step->e;
-    if (!step->op) {
-        memcpy(bytes_of(p, &step->uses[0]), step->blob, step->blob_bytes);
-    } else if (step->span) {
-        const void *x[IG_MAX_INPUTS];
-        for (int i = 0; i < e->n_in; i++)
-            x[i] = e->in[i].data;
-        step->span(e, e->out[0].data, x, e->out[0].n);
-    } else {
-        run_units(step, e);
-    }
 }
 
 /* ---- the walk ----------------------------------------------------------------------------------- */
@@ -114,8 +144,8 @@ static void look_for_fault(ig_program *p, int32_t i)
 
 static void walk_alone(ig_program *p)
 {
-    for (int32_t i = 0; i < p->n_steps && p->failed < 0; i++) {
-        run_small(p, p->steps[i]);
+    for (int32_t i = p->n_once; i < p->n_steps && p->failed < 0; i++) {
+        p->steps[i]->run(p->steps[i]);
         look_for_fault(p, i);
     }
 }
@@ -129,7 +159,7 @@ static bool run_phase(ig_program *p, const ig__program_step *step, int phase, in
     e.scratch = p->block + p->stats.planned_bytes + (size_t)i_thread * p->room.each;
     if (i_thread == 0) {
         p->stop = p->failed >= 0;
-        ig__share_reset(&p->share, p->stop ? 0 : ig__eval_count(step->op, &e), n_threads);
+        ig__share_reset(&p->share, p->stop ? 0 : count_units(step, &e), n_threads);
     }
     ig__team_barrier(p->ctx->team);
     if (p->stop)
@@ -147,11 +177,11 @@ static bool run_phase(ig_program *p, const ig__program_step *step, int phase, in
 static void walk_together(void *arg, int i_thread, int n_threads)
 {
     ig_program *p = arg;
-    for (int32_t i = 0; i < p->n_steps; i++) {
+    for (int32_t i = p->n_once; i < p->n_steps; i++) {
         ig__program_step *step = p->steps[i];
         if (!step->team) {
             if (i_thread == 0 && p->failed < 0) {
-                run_small(p, step);
+                step->run(step);
                 look_for_fault(p, i);
             }
             continue;
@@ -165,21 +195,16 @@ static void walk_together(void *arg, int i_thread, int n_threads)
     }
 }
 
-/* What changes from run to run: scratch stays put, the random stream goes on. */
+/* What changes from run to run: the random stream goes on. */
 static void prepare(ig_program *p)
 {
     const ig_context *ctx = p->ctx;
-    char *scratch = p->block + p->stats.planned_bytes;
-    char *shared = scratch + p->room.each * (size_t)ig__team_size(ctx->team);
     p->fault = INT64_MAX;
     p->failed = -1;
     p->stop = false;
-    for (int32_t i = 0; i < p->n_steps; i++) {
-        ig__eval *e = &p->steps[i]->e;
-        e->scratch = scratch;
-        e->shared = shared;
-        e->seed = ctx->seed;
-        e->draw = ctx->n_draws + p->steps[i]->draw;
+    for (ig__program_step *step = p->first_random; step; step = step->next_random) {
+        step->e.seed = ctx->seed;
+        step->e.draw = ctx->n_draws + step->draw;
     }
 }
 
@@ -194,9 +219,12 @@ ig_status ig_program_run(ig_program *p, ig_error *err)
         return ig__fail(err, IG_ERR_ARGUMENT, "program: cannot run during a capture");
     if (ig__context_failed(ctx))
         return ig__fail(err, ctx->error.status, "%s", ctx->error.message);
+    for (int32_t i = 0; i < p->n_copies; i++)
+        if (!ig__low_refresh(p->copies[i].x, p->copies[i].low))
+            return ig__fail(err, ctx->error.status, "%s", ctx->error.message);
     prepare(p);
     if (p->stats.n_team_steps)
-        ig__team_run(ctx->team, walk_together, p);
+        ig__team_share(ctx->team, walk_together, p);
     else
         walk_alone(p);
     ctx->n_draws += p->n_draws;
@@ -226,6 +254,11 @@ void ig_program_destroy(ig_program *p)
     for (int32_t i = 0; i < p->n_storages; i++)
         if (p->storages[i].s)
             ig__storage_release(ctx, p->storages[i].s);
+    for (int32_t i = 0; i < p->n_copies; i++) {
+        ig__release(p->copies[i].low);
+        ig__release(p->copies[i].x);
+    }
+    ig__free(a, p->copies);
     ig__free(a, p->storages);
     ig__free(a, p->steps);
     ig__free(a, p->block);

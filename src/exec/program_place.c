@@ -3,7 +3,7 @@
  * A storage lives from the first step that touches it to the last. The largest are placed first, each
  * at the lowest offset where nothing lies that lives at the same time.
  */
-#include "exec/program_int.h"
+#include "exec/program.h"
 
 #include <stdlib.h>
 
@@ -49,7 +49,7 @@ static void find_lives(ig_program *p)
         p->storages[i].first = -1;
     for (int32_t i = 0; i < p->n_steps; i++) {
         const ig__program_step *step = p->steps[i];
-        const int n_uses = step->op ? step->e.n_in + step->e.n_out : 1;
+        const int n_uses = ig__program_n_uses(step);
         for (int k = 0; k < n_uses; k++) {
             ig__program_storage *s = &p->storages[step->uses[k].storage];
             if (s->first < 0)
@@ -57,6 +57,11 @@ static void find_lives(ig_program *p)
             s->last = i;
         }
     }
+    for (int32_t i = 0; i < p->n_storages; i++)
+        if (p->storages[i].stays && p->storages[i].first >= 0) {
+            p->storages[i].first = 0;
+            p->storages[i].last = p->n_steps;
+        }
 }
 
 bool ig__program_place(ig_program *p)

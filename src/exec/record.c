@@ -9,7 +9,7 @@
  *   otherwise                            from before: an input or state; kept even if the caller
  *                                        lets go of it during the recording
  */
-#include "exec/program_int.h"
+#include "exec/program.h"
 
 #include "base/error.h"
 
@@ -110,9 +110,6 @@ static bool record(ig_program *p, const ig__op *op, const ig__eval *e, ig_tensor
     if (!step)
         return false;
     step->op = op;
-    step->span = ig__eval_plain(op, e);
-    step->team =
-        !step->span && ig__team_size(p->ctx->team) > 1 && ig__eval_wants_team(op, e);
     ig__eval *copy = &step->e;
     copy->k = e->k;
     copy->t = e->t;
@@ -133,6 +130,7 @@ static bool record(ig_program *p, const ig__op *op, const ig__eval *e, ig_tensor
         if (!copy_array(&copy->out[i], &p->arena, &e->out[i]) ||
             !use(p, &step->uses[e->n_in + i], out[i], true, !into))
             return false;
+    ig__program_step_choose(p, step);
     p->steps[p->n_steps++] = step;
     return true;
 }
@@ -188,6 +186,32 @@ static bool drop(ig__capture *c, ig__storage *s)
     return true;
 }
 
+static bool is_state(ig__capture *c, const ig_tensor *x)
+{
+    const int32_t i = x->storage->captured;
+    if (!i)
+        return true;
+    const ig__program_storage *s = &program_of(c)->storages[i - 1];
+    return !s->made && !s->constant && !s->n_bumps;
+}
+
+static bool use_copy(ig__capture *c, ig_tensor *x)
+{
+    ig_program *p = program_of(c);
+    for (int32_t i = 0; i < p->n_copies; i++)
+        if (p->copies[i].low == x->low)
+            return true;
+    void *items = p->copies;
+    if (!grow(&p->ctx->allocator, &items, p->n_copies, &p->cap_copies, sizeof *p->copies)) {
+        ig__fail_on(p->ctx, IG_ERR_MEMORY, "capture: out of memory after %d steps",
+                    (int)p->n_steps);
+        return false;
+    }
+    p->copies = items;
+    p->copies[p->n_copies++] = (ig__program_copy){ig__retain(x), ig__retain(x->low)};
+    return true;
+}
+
 /* No storage has a number any more; the program counts those that live. */
 static void settle(ig_program *p)
 {
@@ -216,6 +240,13 @@ static void drop_constants(ig_program *p)
         p->steps[n++] = step;
     }
     p->n_steps = n;
+}
+
+void ig__program_step_choose(const ig_program *p, ig__program_step *step)
+{
+    step->span = ig__eval_plain(step->op, &step->e);
+    step->team = !step->span && ig__team_size(p->ctx->team) > 1 &&
+                 ig__eval_wants_team(step->op, &step->e);
 }
 
 static recording *take(ig_context *ctx)
@@ -254,32 +285,25 @@ ig_status ig_capture_begin(ig_context *ctx, ig_error *err)
     }
     p->ctx = ctx;
     p->arena = ig__arena_init(&ctx->allocator);
-    *r = (recording){{call, constant, drop, cancel}, p, ctx->n_draws};
+    *r = (recording){{call, constant, drop, is_state, use_copy, cancel}, p, ctx->n_draws};
     ctx->capture = &r->head;
     return IG_OK;
 }
 
-ig_status ig_capture_end(ig_program **program_out, ig_context *ctx, ig_error *err)
+ig_status ig__record_end(ig_program **p_out, ig_context *ctx, ig_error *err)
 {
-    if (program_out)
-        *program_out = NULL;
+    *p_out = NULL;
     if (!ctx || !ctx->capture)
         return ig__fail(err, IG_ERR_ARGUMENT, "capture: none is in progress");
-    if (!program_out || ig__context_failed(ctx)) {
+    if (ig__context_failed(ctx)) {
         cancel(ctx->capture);
-        return program_out ? ig__fail(err, ctx->error.status, "%s", ctx->error.message)
-                           : IG_OK;
+        return ig__fail(err, ctx->error.status, "%s", ctx->error.message);
     }
     recording *r = take(ctx);
-    ig_program *p = r->p;
+    *p_out = r->p;
     ig__free(&ctx->allocator, r);
-    drop_constants(p);
-    const ig_status status = ig__program_bind(p, err);
-    if (status == IG_OK)
-        *program_out = p;
-    else
-        ig_program_destroy(p);
-    return status;
+    drop_constants(*p_out);
+    return IG_OK;
 }
 
 bool ig_capture_is_recording(const ig_context *ctx)

@@ -163,12 +163,17 @@ void ig__gguf_close(ig__gguf *gguf)
 
 const char *ig__gguf_path(const ig__gguf *gguf)
 {
-    return gguf->path;
+    return gguf->shown;
 }
 
 uint64_t ig__gguf_file_bytes(const ig__gguf *gguf)
 {
     return gguf->file_bytes;
+}
+
+uint64_t ig__gguf_table(const ig__gguf *gguf)
+{
+    return gguf->n_tensors ? gguf->tensors[0].entry : gguf->meta_bytes;
 }
 
 int64_t ig__gguf_n_tensors(const ig__gguf *gguf)

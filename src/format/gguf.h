@@ -38,15 +38,16 @@ typedef struct ig__gguf_tensor {
     ig_dtype dtype;     /* IG_DTYPE_COUNT: listed, but no tensor of this version holds it */
     int n_dims;         /* 1..4 */
     int64_t dims[4];    /* dims[0] runs fastest; 1 past n_dims; product checked */
-    uint64_t offset;    /* from the start of the file */
-    uint64_t bytes;     /* offset + bytes lies inside the file; 0 for a number that is not
+    uint64_t entry; /* where its row of the tensor table stands in the file, for messages */
+    uint64_t offset; /* of its data, from the start of the file */
+    uint64_t bytes;  /* offset + bytes lies inside the file; 0 for a number that is not
                            known at all, of which only the offset is checked */
 } ig__gguf_tensor;
 
 ig_status ig__gguf_open(ig__gguf **gguf_out, const ig_allocator *a, const char *path,
                         ig_error *err);
-void ig__gguf_close(ig__gguf *gguf); /* may be NULL */
-const char *ig__gguf_path(const ig__gguf *gguf);
+void ig__gguf_close(ig__gguf *gguf);             /* may be NULL */
+const char *ig__gguf_path(const ig__gguf *gguf); /* for messages: the end of a long one */
 uint64_t ig__gguf_file_bytes(const ig__gguf *gguf);
 
 /* Metadata. The typed getters fail (IG_ERR_FORMAT, naming key, offset, value and range)
@@ -88,8 +89,11 @@ const char *ig__gguf_key(const ig__gguf *gguf, int64_t i);
 /* Writes at most cap bytes with the final 0; returns the length it wanted. */
 size_t ig__gguf_value_text(const ig__gguf *gguf, int64_t i, char *text, size_t cap);
 
-/* Tensors, in the file's order; no two share a name or a byte. */
+/* Tensors, in the file's order; no two share a name or a byte, and between their data lies
+ * nothing but padding. */
 int64_t ig__gguf_n_tensors(const ig__gguf *gguf);
+/* Where the tensor table stands in the file, for messages about what is not in it. */
+uint64_t ig__gguf_table(const ig__gguf *gguf);
 const ig__gguf_tensor *ig__gguf_tensor_at(const ig__gguf *gguf, int64_t i);
 const ig__gguf_tensor *ig__gguf_find_tensor(const ig__gguf *gguf,
                                             const char *name); /* NULL: absent */

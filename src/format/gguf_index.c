@@ -1,4 +1,4 @@
-/* Order among keys and tensors: look-up by name, names that stand twice, overlaps.
+/* Order among keys and tensors: look-up by name, names that stand twice, overlaps and holes.
  *
  * Look-up is a binary search in a sorted index, not a hash table: no choice of names makes
  * it slow. The sort is a heap sort, for the same reason and because it needs no memory.
@@ -72,9 +72,19 @@ static ig_status fail_twice(const ig__gguf *gguf, ig_error *err, const char *kin
                          second, (uint64_t)(first - gguf->meta));
 }
 
-/* No byte belongs to two tensors. One of unknown size may touch none either. */
-static ig_status check_overlap(const ig__gguf *gguf, ig_error *err)
+/* No byte belongs to two tensors, and none but padding to no tensor: a type or dimension that
+ * someone has changed to a smaller one shows here. One of unknown size may touch no other. */
+static ig_status check_places(const ig__gguf *gguf, ig_error *err)
 {
+    const uint64_t start = gguf->data_offset;
+    if (gguf->n_tensors > 0) {
+        const ig__gguf_tensor *first = &gguf->tensors[gguf->tensor_order[0]];
+        if (first->offset != start)
+            return ig__gguf_fail(gguf, err, IG_ERR_FORMAT, first->entry,
+                                 "tensor '%.64s': offset is %" PRIu64
+                                 ", the first of the data is wanted at 0",
+                                 first->name, first->offset - start);
+    }
     for (int64_t i = 1; i < gguf->n_tensors; i++) {
         const ig__gguf_tensor *a = &gguf->tensors[gguf->tensor_order[i - 1]];
         const ig__gguf_tensor *b = &gguf->tensors[gguf->tensor_order[i]];
@@ -83,6 +93,13 @@ static ig_status check_overlap(const ig__gguf *gguf, ig_error *err)
                                  "tensor '%.64s' begins here, inside tensor '%.64s' of "
                                  "bytes %" PRIu64 " to %" PRIu64,
                                  b->name, a->name, a->offset, a->offset + a->bytes);
+        const uint64_t end = a->offset + a->bytes;
+        if (a->bytes && b->offset - end >= gguf->alignment)
+            return ig__gguf_fail(gguf, err, IG_ERR_FORMAT, a->entry,
+                                 "tensor '%.64s': %" PRIu64 " bytes up to offset %" PRIu64
+                                 ", but the next tensor, '%.64s', begins at %" PRIu64,
+                                 a->name, a->bytes, end - start, b->name,
+                                 b->offset - start);
     }
     return IG_OK;
 }
@@ -97,7 +114,7 @@ ig_status ig__gguf_index(ig__gguf *gguf, ig_error *err)
             return fail_twice(gguf, err, "key", a, b);
     }
     sort(gguf->tensor_order, gguf->n_tensors, compare_places, gguf);
-    IG_TRY(check_overlap(gguf, err));
+    IG_TRY(check_places(gguf, err));
     sort(gguf->tensor_order, gguf->n_tensors, compare_names, gguf);
     for (int64_t i = 1; i < gguf->n_tensors; i++) {
         const char *a = gguf->tensors[gguf->tensor_order[i - 1]].name;

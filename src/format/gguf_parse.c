@@ -467,6 +467,7 @@ static ig_status check_furthest(const ig__gguf_cursor *c, uint64_t data_offset)
 static ig_status take_tensor(ig__gguf_tensor *t, ig__gguf_cursor *c, int64_t i)
 {
     snprintf(c->label, sizeof c->label, "tensor %" PRId64, i);
+    t->entry = tell(c);
     char *name;
     size_t n_name;
     IG_TRY(take_name(&name, &n_name, c, "tensor", IG_GGUF_NAME_MAX));

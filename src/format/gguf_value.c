@@ -67,7 +67,8 @@ static ig_status find(const ig__gguf_entry **key_out, const ig__gguf *gguf,
 {
     *key_out = ig__gguf_find_key(gguf, name);
     if (!*key_out && required)
-        return ig__fail(err, IG_ERR_FORMAT, "%s: key '%s' is missing", gguf->shown, name);
+        return ig__gguf_fail(gguf, err, IG_ERR_FORMAT, ig__gguf_table(gguf),
+                             "key '%s' is missing", name);
     return IG_OK;
 }
 

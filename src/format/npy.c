@@ -6,17 +6,14 @@
  * The header is a Python literal of that one form: keys in any order, each once. It is parsed as exactly
  * that. Format: NumPy Enhancement Proposal 1.
  */
-#include "ingot/npy.h"
+#include "format/npy_int.h"
 
-#include "base/buffer.h"
 #include "base/error.h"
+#include "format/new_file.h"
 #include "tensor/tensor.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { HEADER_MAX = 1 << 16 };
 
@@ -29,7 +26,7 @@ static const struct {
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 typedef struct reader {
-    FILE *f;
+    ig__npy_source *source;
     const char *path;
     char *header; /* [n] and a 0 */
     const char *at;
@@ -131,19 +128,27 @@ static ig_status read_dict(reader *r)
     return IG_OK;
 }
 
+/* n bytes; `missing` says what is not there if the source ends before. */
+static ig_status pull(reader *r, void *out, size_t n, const char *missing)
+{
+    if (n > r->source->left)
+        return ig__fail(r->err, IG_ERR_FORMAT, "%s: %s", r->path, missing);
+    r->source->left -= n;
+    return r->source->read(r->source->user, out, n, r->err);
+}
+
 static ig_status read_header(reader *r, const ig_allocator *a)
 {
     unsigned char start[12];
-    const bool magic = fread(start, 1, 10, r->f) == 10 && !memcmp(start, "\x93NUMPY", 6);
-    if (!magic)
+    IG_TRY(pull(r, start, 10, "is no .npy file"));
+    if (memcmp(start, "\x93NUMPY", 6) != 0)
         return ig__fail(r->err, IG_ERR_FORMAT, "%s: is no .npy file", r->path);
     size_t n = (size_t)start[8] | (size_t)start[9] << 8;
     if (start[6] < 1 || start[6] > 3)
         return ig__fail(r->err, IG_ERR_UNSUPPORTED, "%s: version %d, known are 1 to 3",
                         r->path, start[6]);
     if (start[6] > 1) {
-        if (fread(start + 10, 1, 2, r->f) != 2)
-            return ig__fail(r->err, IG_ERR_FORMAT, "%s: the header is cut off", r->path);
+        IG_TRY(pull(r, start + 10, 2, "the header is cut off"));
         n |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
     }
     if (n > HEADER_MAX)
@@ -153,13 +158,12 @@ static ig_status read_header(reader *r, const ig_allocator *a)
     r->header = ig__alloc_zero(a, n + 1);
     if (!r->header)
         return ig__fail_memory(r->err, r->path, n + 1);
-    if (fread(r->header, 1, n, r->f) != n)
-        return ig__fail(r->err, IG_ERR_FORMAT, "%s: the header is cut off", r->path);
+    IG_TRY(pull(r, r->header, n, "the header is cut off"));
     r->at = r->header;
     return read_dict(r);
 }
 
-/* The file must hold exactly the elements; checked before they get memory. */
+/* The source must hold exactly the elements; checked before they get memory. */
 static ig_status check_size(const reader *r)
 {
     uint64_t bytes = ig_dtype_block_bytes(r->type.dtype);
@@ -167,17 +171,11 @@ static ig_status check_size(const reader *r)
         if (__builtin_mul_overflow(bytes, (uint64_t)r->type.dims[i].plus, &bytes))
             return ig__fail(r->err, IG_ERR_FORMAT, "%s: shape: more bytes than can be",
                             r->path);
-    const long at = ftell(r->f);
-    if (at < 0 || fseek(r->f, 0, SEEK_END) != 0)
-        return ig__fail(r->err, IG_ERR_IO, "%s: cannot seek: %m", r->path);
-    const long end = ftell(r->f);
-    if (end < at || (uint64_t)(end - at) != bytes)
-        return ig__fail(r->err, IG_ERR_FORMAT,
-                        "%s: the shape wants %llu bytes, the file has %ld", r->path,
-                        (unsigned long long)bytes, end - at);
-    if (fseek(r->f, at, SEEK_SET) != 0)
-        return ig__fail(r->err, IG_ERR_IO, "%s: cannot seek: %m", r->path);
-    return IG_OK;
+    if (r->source->left == bytes)
+        return IG_OK;
+    return ig__fail(r->err, IG_ERR_FORMAT, "%s: the shape wants %llu bytes, there are %llu",
+                    r->path, (unsigned long long)bytes,
+                    (unsigned long long)r->source->left);
 }
 
 /* ---- load ------------------------------------------------------------------------------------------ */
@@ -199,8 +197,7 @@ static ig_tensor *turned(ig_tensor *x, const ig__type *type)
 static ig_tensor *read_tensor(reader *r, ig_context *ctx)
 {
     ig_tensor *x = ig__tensor_make(ctx, &r->type, "npy_load");
-    if (x && fread(x->data, 1, ig_tensor_bytes(x), r->f) != ig_tensor_bytes(x)) {
-        ig__fail(r->err, IG_ERR_IO, "%s: cannot read the elements", r->path);
+    if (x && pull(r, x->data, ig_tensor_bytes(x), "") != IG_OK) {
         ig__release(ig__unscope(x));
         return NULL;
     }
@@ -214,19 +211,49 @@ static ig_tensor *read_tensor(reader *r, ig_context *ctx)
     return x;
 }
 
-ig_tensor *ig_npy_load(ig_context *ctx, const char *path, ig_error *err)
+ig_tensor *ig__npy_read(ig_context *ctx, const char *path, ig__npy_source *source,
+                        ig_error *err)
 {
-    reader r = {.path = path, .err = err};
+    reader r = {.source = source, .path = path, .err = err};
     ig_tensor *x = NULL;
-    r.f = fopen(path, "rbe");
-    if (!r.f) {
-        ig__fail(err, IG_ERR_IO, "%s: cannot open: %m", path);
+    if (ig__context_failed(ctx)) {
+        ig__fail(err, ig_context_status(ctx), "%s", ig_context_message(ctx));
         return NULL;
     }
     if (read_header(&r, &ctx->allocator) == IG_OK && check_size(&r) == IG_OK)
         x = read_tensor(&r, ctx);
     ig__free(&ctx->allocator, r.header);
-    fclose(r.f);
+    return x;
+}
+
+typedef struct plain_file {
+    FILE *f;
+    const char *path;
+} plain_file;
+
+static ig_status read_plain(void *user, void *out, size_t n, ig_error *err)
+{
+    const plain_file *p = user;
+    if (n && fread(out, 1, n, p->f) != n)
+        return ig__fail(err, IG_ERR_IO, "%s: cannot read", p->path);
+    return IG_OK;
+}
+
+ig_tensor *ig_npy_load(ig_context *ctx, const char *path, ig_error *err)
+{
+    ig_tensor *x = NULL;
+    plain_file p = {fopen(path, "rbe"), path};
+    if (!p.f) {
+        ig__fail(err, IG_ERR_IO, "%s: cannot open: %m", path);
+        return NULL;
+    }
+    const long n = fseek(p.f, 0, SEEK_END) == 0 ? ftell(p.f) : -1;
+    ig__npy_source source = {read_plain, &p, (uint64_t)n};
+    if (n < 0 || fseek(p.f, 0, SEEK_SET) != 0)
+        ig__fail(err, IG_ERR_IO, "%s: cannot seek: %m", path);
+    else
+        x = ig__npy_read(ctx, path, &source, err);
+    fclose(p.f);
     return x;
 }
 
@@ -249,22 +276,10 @@ static void append_header(ig__buffer *b, const ig_tensor *x, const char *descr)
     b->data[9] = (char)((b->n - 10) >> 8);
 }
 
-static ig_status write_all(int fd, const char *path, const char *bytes, size_t n,
-                           ig_error *err)
+ig_status ig__npy_pack(ig__npy_bytes *out, const ig_tensor *x, const char *path,
+                       ig_error *err)
 {
-    for (size_t done = 0; done < n;) {
-        const ssize_t k = write(fd, bytes + done, n - done);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            return ig__fail(err, IG_ERR_IO, "%s: cannot write: %m", path);
-        done += (size_t)k;
-    }
-    return IG_OK;
-}
-
-ig_status ig_npy_save(const char *path, const ig_tensor *x, ig_error *err)
-{
+    *out = (ig__npy_bytes){0};
     if (!x)
         return ig__fail(err, IG_ERR_ARGUMENT, "%s: the tensor is NULL", path);
     const ig_allocator *a = &x->ctx->allocator;
@@ -275,34 +290,44 @@ ig_status ig_npy_save(const char *path, const ig_tensor *x, ig_error *err)
         if (kinds[i].dtype == dtype)
             descr = kinds[i].descr;
     const size_t bytes = ig_tensor_bytes(x);
-    ig__buffer header = ig__buffer_init(a);
-    append_header(&header, x, descr);
+    out->header = ig__buffer_init(a);
+    append_header(&out->header, x, descr);
     char *packed = ig__alloc(a, bytes), *wide = widen ? ig__alloc(a, bytes * 2) : packed;
     ig_status status = IG_OK;
-    int fd = -1;
-    if (header.failed || !packed || !wide) {
+    if (out->header.failed || !packed || !wide)
         status = ig__fail_memory(err, path, bytes);
-        goto done;
-    }
-    status = ig_tensor_read(x, packed, bytes, err);
-    if (status != IG_OK)
-        goto done;
-    if (widen)
-        ig__load(wide, IG_COMPUTE_F32, packed, IG_DTYPE_BF16, 1, x->n);
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        status = ig__fail(err, IG_ERR_IO, "%s: cannot create: %m", path);
-        goto done;
-    }
-    status = write_all(fd, path, header.data, header.n, err);
     if (status == IG_OK)
-        status = write_all(fd, path, wide, widen ? bytes * 2 : bytes, err);
-done:
-    if (fd >= 0 && close(fd) != 0 && status == IG_OK)
-        status = ig__fail(err, IG_ERR_IO, "%s: cannot write: %m", path);
-    ig__buffer_fini(&header);
+        status = ig_tensor_read(x, packed, bytes, err);
+    if (status == IG_OK && widen)
+        ig__load(wide, IG_COMPUTE_F32, packed, IG_DTYPE_BF16, 1, x->n);
     if (wide != packed)
-        ig__free(a, wide);
-    ig__free(a, packed);
+        ig__free(a, packed);
+    out->elements = wide;
+    out->n = widen ? bytes * 2 : bytes;
+    if (status != IG_OK)
+        ig__npy_bytes_fini(out, a);
+    return status;
+}
+
+void ig__npy_bytes_fini(ig__npy_bytes *bytes, const ig_allocator *a)
+{
+    ig__buffer_fini(&bytes->header);
+    ig__free(a, bytes->elements);
+    *bytes = (ig__npy_bytes){0};
+}
+
+ig_status ig_npy_save(const char *path, const ig_tensor *x, ig_error *err)
+{
+    ig__npy_bytes bytes;
+    ig__new_file f;
+    IG_TRY(ig__npy_pack(&bytes, x, path, err));
+    const ig_allocator *a = &x->ctx->allocator;
+    ig_status status = ig__new_file_begin(&f, a, path, err);
+    if (status == IG_OK)
+        status = ig__new_file_write(&f, bytes.header.data, bytes.header.n, err);
+    if (status == IG_OK)
+        status = ig__new_file_write(&f, bytes.elements, bytes.n, err);
+    status = ig__new_file_end(&f, status, err);
+    ig__npy_bytes_fini(&bytes, a);
     return status;
 }

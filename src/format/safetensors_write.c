@@ -1,22 +1,16 @@
 /* Writing safetensors files.
  *
- * The file is made under a new name in the same folder, forced to the disk, and renamed: whoever reads
- * `path` finds the old file whole or the new one whole, whatever happens in between. Tensors of wider
- * elements come first, so that all are aligned.
+ * The file is whole or not there (new_file.h). Tensors of wider elements come first, so that all are aligned.
  */
 #include "ingot/tensor_file.h"
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "format/new_file.h"
 #include "tensor/tensor.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const char *const type_names[IG_DTYPE_COUNT] = {
     [IG_DTYPE_F32] = "F32",   [IG_DTYPE_F64] = "F64", [IG_DTYPE_F16] = "F16",
@@ -116,90 +110,33 @@ static ig_status check_names(const ig_allocator *a, const place *places, int64_t
     return status;
 }
 
-static ig_status write_all(int fd, const char *path, const void *bytes, size_t n,
-                           ig_error *err)
-{
-    for (size_t done = 0; done < n;) {
-        const ssize_t k = write(fd, (const char *)bytes + done, n - done);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            return ig__fail(err, IG_ERR_IO, "%s: cannot write: %m", path);
-        done += (size_t)k;
-    }
-    return IG_OK;
-}
-
 /* The elements in order; a view's through a buffer of its own. */
-static ig_status write_tensor(int fd, const char *path, const ig_tensor *x, ig_error *err)
+static ig_status write_tensor(ig__new_file *f, const ig_tensor *x, ig_error *err)
 {
     const size_t bytes = ig_tensor_bytes(x);
     if (x->contiguous)
-        return write_all(fd, path, x->data, bytes, err);
+        return ig__new_file_write(f, x->data, bytes, err);
     const ig_allocator *a = &x->ctx->allocator;
     char *packed = ig__alloc(a, bytes);
     if (!packed)
-        return ig__fail_memory(err, path, bytes);
+        return ig__fail_memory(err, f->path, bytes);
     ig_status status = ig_tensor_read(x, packed, bytes, err);
     if (status == IG_OK)
-        status = write_all(fd, path, packed, bytes, err);
+        status = ig__new_file_write(f, packed, bytes, err);
     ig__free(a, packed);
     return status;
 }
 
-static ig_status write_file(int fd, const char *path, const ig__buffer *header,
-                            const place *places, int64_t n, ig_error *err)
+static ig_status write_file(const ig_allocator *a, const char *path,
+                            const ig__buffer *header, const place *places, int64_t n,
+                            ig_error *err)
 {
-    IG_TRY(write_all(fd, path, header->data, header->n, err));
-    for (int64_t i = 0; i < n; i++)
-        IG_TRY(write_tensor(fd, path, places[i].item->tensor, err));
-    if (fsync(fd) != 0)
-        return ig__fail(err, IG_ERR_IO, "%s: cannot write: %m", path);
-    return IG_OK;
-}
-
-static void sync_folder(char *made)
-{
-    char *slash = strrchr(made, '/');
-    if (slash)
-        *slash = 0;
-    const int folder =
-        open(slash ? (*made ? made : "/") : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) {
-        fsync(folder);
-        close(folder);
-    }
-}
-
-/* To `path` by way of a new file beside it. */
-static ig_status replace(const ig_allocator *a, const char *path, const ig__buffer *header,
-                         const place *places, int64_t n, ig_error *err)
-{
-    const size_t cap = strlen(path) + 12;
-    char *made = ig__alloc(a, cap);
-    if (!made)
-        return ig__fail_memory(err, path, cap);
-    snprintf(made, cap, "%s.new.XXXXXX", path);
-    const int fd = mkostemp(made, O_CLOEXEC);
-    ig_status status = IG_OK;
-    if (fd < 0) {
-        status = ig__fail(err, IG_ERR_IO, "%s: cannot create a file beside it: %m", path);
-        goto done;
-    }
-    status = write_file(fd, path, header, places, n, err);
-    if (fchmod(fd, 0644) != 0 && status == IG_OK)
-        status = ig__fail(err, IG_ERR_IO, "%s: cannot set the mode: %m", path);
-    if (close(fd) != 0 && status == IG_OK)
-        status = ig__fail(err, IG_ERR_IO, "%s: cannot write: %m", path);
-    if (status == IG_OK && rename(made, path) != 0)
-        status = ig__fail(err, IG_ERR_IO, "%s: cannot replace: %m", path);
-    if (status != IG_OK)
-        unlink(made);
-    else
-        sync_folder(made);
-done:
-    ig__free(a, made);
-    return status;
+    ig__new_file f;
+    IG_TRY(ig__new_file_begin(&f, a, path, err));
+    ig_status status = ig__new_file_write(&f, header->data, header->n, err);
+    for (int64_t i = 0; i < n && status == IG_OK; i++)
+        status = write_tensor(&f, places[i].item->tensor, err);
+    return ig__new_file_end(&f, status, err);
 }
 
 ig_status ig_tensors_save(const char *path, const ig_named_tensor *tensors, int64_t n,
@@ -227,7 +164,7 @@ ig_status ig_tensors_save(const char *path, const ig_named_tensor *tensors, int6
     if (status == IG_OK) {
         append_header(&header, places, n, metadata, n_metadata);
         status = header.failed ? ig__fail_memory(err, path, header.n)
-                               : replace(a, path, &header, places, n, err);
+                               : write_file(a, path, &header, places, n, err);
     }
     ig__buffer_fini(&header);
     ig__free(a, places);

@@ -106,6 +106,7 @@ ig_status ig_tensor_hook(ig_tensor *x, ig_tensor *(*call)(void *user, ig_tensor 
 typedef struct recompute_attrs {
     ig_recompute_fn *f;
     void *user;
+    ig_dtype autocast; /* as it was in forward */
 } recompute_attrs;
 
 static void recompute_gradient(ig__gradient *g)
@@ -123,7 +124,9 @@ static void recompute_gradient(ig__gradient *g)
             leaves[i]->wants_grad = true;
     }
     const bool was = ig_grad_enable(ctx, true);
+    ctx->autocast = a->autocast;
     ig_tensor *y = a->f(a->user, leaves, g->n_in);
+    ctx->autocast = IG_DTYPE_F32; /* of a backward */
     ig_grad_enable(ctx, was);
     ig_tensor *const d = g->d_out[0];
     if (ig_backward_all(&y, &d, 1, NULL) != IG_OK)
@@ -168,6 +171,7 @@ ig_tensor *ig_recompute(ig_recompute_fn *f, void *user, ig_tensor *const *x, int
     if (n < 1)
         return NULL;
     ig_context *ctx = x[0]->ctx;
+    attrs.autocast = ctx->autocast;
     if (n > IG_MAX_INPUTS)
         return ig__fail_on(ctx, IG_ERR_ARGUMENT,
                            "recompute: takes 1 to %d operands, not %d", IG_MAX_INPUTS, n);

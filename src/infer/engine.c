@@ -372,7 +372,7 @@ static void show_stats(ig_engine *e)
     s->n_prefix_evicted = e->prefix ? e->prefix->n_evicted : 0;
     s->max_tokens = e->opts.max_tokens;
     s->context = e->opts.context;
-    s->budget = e->speed.budget;
+    s->budget = ig__speed_rows(&e->speed, ig__speed_budget(&e->speed));
     pthread_mutex_lock(&e->lock);
     e->shown = *s;
     const int64_t places = e->opts.max_running - e->n_running;

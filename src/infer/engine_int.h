@@ -31,6 +31,7 @@ typedef struct ig__sample {
     int64_t n_known;                   /* of its pages, the prefix cache knows the first */
     int64_t n_rows;                    /* that the step computes */
     bool decodes;                      /* one row, of an answer as it is written */
+    bool computes; /* of the step: a prompt that does not wait for another's pages */
 
     /* from its first start to its end, preempted or not */
     bool begun, preempted; /* preempted: at least once */
@@ -38,6 +39,11 @@ typedef struct ig__sample {
     ig__answer answer;
     int32_t *generated; /* [cap] as many as it can ever draw */
     int64_t n_generated, cap;
+
+    /* of the step: the token drawn, or why there is none */
+    ig_status choice;
+    int32_t chosen;
+    double log_sum; /* of its logits, if log-probabilities are shown */
 } ig__sample;
 
 struct ig_request {
@@ -58,10 +64,27 @@ struct ig_request {
     ig__sample samples[]; /* [opts.n] */
 };
 
-/* How many rows fit the time of a step (engine_speed.c). */
+/* What a step computes. */
+typedef struct ig__work {
+    double rows, keys; /* keys: of all rows together */
+} ig__work;
+
+/* Sums of a fit; of u = rows / ns, v = keys / ns, the latest counting most. */
+typedef struct ig__fit {
+    double uu, uv, vv, u, v;
+} ig__fit;
+
+/* How many rows fit the time of a step (engine_speed.c). Costs are in rows at the begin of a
+ * prompt. */
 typedef struct ig__speed {
-    int64_t step_ns; /* the target */
-    int64_t least, most, budget;
+    int64_t step_ns;     /* the target */
+    int64_t least, most; /* rows */
+    int64_t window;      /* keys that a row sees at most; 0: all before it */
+    double key_cost, guess, logits_cost; /* guess: of key_cost, before the first step */
+    double cost_ns;                      /* what one takes: the smoothed mean */
+    double margin; /* nine of ten steps take less than this times the mean */
+    ig__fit fit;
+    bool learned; /* from at least one step */
 } ig__speed;
 
 struct ig_engine {
@@ -113,8 +136,10 @@ static inline bool ig__request_is_cancelled(const ig_request *r)
 
 /* Sampler, answer and room for its tokens. */
 ig_status ig__sample_begin(ig__sample *sample, ig_error *err);
-/* Draw from the logits after its last token, and tell. */
-void ig__sample_draw(ig_engine *engine, ig__sample *sample, const float *logits);
+/* Draw its next token from the logits; any thread, since it touches the sample alone. */
+void ig__sample_choose(ig__sample *sample, const float *logits);
+/* Take the token that was drawn, and tell. */
+void ig__sample_go_on(ig_engine *engine, ig__sample *sample, const float *logits);
 /* Take it from where it is, give its pages back, and tell. */
 void ig__sample_finish(ig_engine *engine, ig__sample *sample, ig_finish finish,
                        const ig_error *error);
@@ -139,9 +164,12 @@ void ig__engine_admit(ig_engine *engine); /* start what the free pages allow */
 void ig__engine_learn(ig_engine *engine, ig__sample *sample);
 /* Take pages of the tokens that come next from the cache; how many tokens that are. */
 int64_t ig__engine_take_known(ig_engine *engine, ig__sample *sample);
-/* Would both compute the same page next? Then one may wait, and take the other's. */
-bool ig__engine_same_next(const ig_engine *engine, const ig__sample *a,
-                          const ig__sample *b);
+/* Is the sample within a page that it will fill with tokens it has, behind known ones? */
+bool ig__engine_is_in_page(const ig__sample *sample);
+/* Will `by`, as it goes on, fill the page that the sample would compute next? Then the sample
+ * may wait, and take that page from the cache. */
+bool ig__engine_computes_next(const ig_engine *engine, const ig__sample *by,
+                              const ig__sample *sample);
 /* For a sample that runs alone in a pool without a page for the copy of its last, which is
  * known: it gives that page back and computes it again. */
 void ig__engine_compute_last_page(ig__sample *sample);
@@ -154,7 +182,15 @@ void ig__engine_run(ig_engine *engine); /* some samples run */
 
 void ig__speed_init(ig__speed *speed, const ig_engine_opts *opts, const ig_model_info *info,
                     int n_threads);
-/* A step of n_rows with rows of prompts took that long. */
-void ig__speed_learn(ig__speed *speed, int64_t n_rows, int64_t ns);
+/* n_rows behind `position` keys. */
+ig__work ig__speed_work(const ig__speed *speed, int64_t n_rows, int64_t n_logits,
+                        int64_t position);
+double ig__speed_cost(const ig__speed *speed, ig__work work);
+/* What the next step may cost. */
+double ig__speed_budget(const ig__speed *speed);
+/* Rows as they may be: from least to most. */
+int64_t ig__speed_rows(const ig__speed *speed, double rows);
+/* A step of that work, with rows of prompts, took so long. */
+void ig__speed_learn(ig__speed *speed, ig__work work, int64_t ns);
 
 #endif

@@ -145,14 +145,23 @@ int64_t ig__engine_take_known(ig_engine *e, ig__sample *s)
     return seq->length - begin;
 }
 
-bool ig__engine_same_next(const ig_engine *e, const ig__sample *a, const ig__sample *b)
+bool ig__engine_is_in_page(const ig__sample *s)
 {
-    if (!e->prefix || a->seq->length != b->seq->length || !at_page(a) || !at_page(b) ||
-        parent_of(a->seq, a->n_known) != parent_of(b->seq, b->n_known))
+    const int64_t i_page = s->seq->length / IG_PAGE;
+    return s->seq->length % IG_PAGE != 0 && s->n_known == i_page &&
+           ig__sample_n_tokens(s) >= (i_page + 1) * IG_PAGE;
+}
+
+bool ig__engine_computes_next(const ig_engine *e, const ig__sample *by, const ig__sample *s)
+{
+    const int64_t i_page = s->n_known;
+    if (!e->prefix || !at_page(s) || by->seq->length / IG_PAGE != i_page ||
+        !(at_page(by) || ig__engine_is_in_page(by)) ||
+        parent_of(by->seq, i_page) != parent_of(s->seq, i_page))
         return false;
     int32_t tokens[2][IG_PAGE];
-    page_tokens(tokens[0], a, a->n_known);
-    page_tokens(tokens[1], b, b->n_known);
+    page_tokens(tokens[0], by, i_page);
+    page_tokens(tokens[1], s, i_page);
     return memcmp(tokens[0], tokens[1], sizeof tokens[0]) == 0;
 }
 

@@ -64,13 +64,18 @@ static void tell(const ig__sample *s, ig_request_event *event)
     r->opts.on_event(event);
 }
 
+static bool shows_logprobs(const ig__sample *s)
+{
+    return s->request->opts.n_logprobs >= 0 && s->request->opts.on_event;
+}
+
 static void fill_logprobs(const ig__sample *s, ig_request_event *event, const float *logits)
 {
     ig_request *r = s->request;
     const int64_t vocab = r->engine->model->info.vocab;
-    if (r->opts.n_logprobs < 0 || !r->opts.on_event)
+    if (!shows_logprobs(s))
         return;
-    const double log_sum = ig__logits_log_sum(logits, vocab);
+    const double log_sum = s->log_sum;
     event->logprob = ig__logit_logprob(logits[event->id], log_sum);
     event->n_top =
         r->opts.n_logprobs ? ig__logits_top(r->top, r->opts.n_logprobs, logits, vocab) : 0;
@@ -80,6 +85,13 @@ static void fill_logprobs(const ig__sample *s, ig_request_event *event, const fl
 }
 
 /* ---- a token ---- */
+
+void ig__sample_choose(ig__sample *s, const float *logits)
+{
+    s->choice = ig_sampler_draw(&s->chosen, s->sampler, logits, NULL);
+    if (s->choice == IG_OK && shows_logprobs(s))
+        s->log_sum = ig__logits_log_sum(logits, s->request->engine->model->info.vocab);
+}
 
 /* Its bytes, into e->bytes. */
 static ig_status read_token(ig_engine *e, int32_t id, ig_error *err)
@@ -99,12 +111,13 @@ static ig_status read_token(ig_engine *e, int32_t id, ig_error *err)
 }
 
 /* *end_out: nothing follows, for the reason in *finish_out. */
-static ig_status draw(bool *end_out, ig_finish *finish_out, ig_engine *e, ig__sample *s,
-                      const float *logits, ig_error *err)
+static ig_status go_on(bool *end_out, ig_finish *finish_out, ig_engine *e, ig__sample *s,
+                       const float *logits, ig_error *err)
 {
     const ig_request *r = s->request;
-    ig_request_event event = {0};
-    IG_TRY(ig_sampler_draw(&event.id, s->sampler, logits, err));
+    ig_request_event event = {.id = s->chosen};
+    if (s->choice != IG_OK) /* once more, for what there is to say */
+        IG_TRY(ig_sampler_draw(&event.id, s->sampler, logits, err));
     IG_TRY(ig_sampler_accept(s->sampler, &event.id, 1, err));
     const bool is_end =
         !r->opts.ignore_end && ig_token_is_end(e->model->tokenizer, event.id);
@@ -121,12 +134,12 @@ static ig_status draw(bool *end_out, ig_finish *finish_out, ig_engine *e, ig__sa
     return IG_OK;
 }
 
-void ig__sample_draw(ig_engine *e, ig__sample *s, const float *logits)
+void ig__sample_go_on(ig_engine *e, ig__sample *s, const float *logits)
 {
     bool end_now = false;
     ig_finish finish = IG_FINISH_STOP;
     ig_error error;
-    if (draw(&end_now, &finish, e, s, logits, &error) != IG_OK)
+    if (go_on(&end_now, &finish, e, s, logits, &error) != IG_OK)
         ig__sample_finish(e, s, IG_FINISH_ERROR, &error);
     else if (end_now)
         ig__sample_finish(e, s, finish, NULL);

@@ -64,36 +64,72 @@ static void share_out(ig_engine *e, ig__sample **prompts, int64_t n_prompts, int
     e->turn++;
 }
 
-/* Does one of the prompts compute in this step what the sample would? */
-static bool is_computed(const ig_engine *e, ig__sample *const *prompts, int64_t n_prompts,
-                        const ig__sample *s)
+/* Does a sample that computes fill the page that this one would begin? */
+static bool is_computed(const ig_engine *e, const ig__sample *s)
 {
-    for (int64_t i = 0; i < n_prompts; i++)
-        if (ig__engine_same_next(e, prompts[i], s))
+    for (int64_t i = 0; i < e->n_running; i++)
+        if (e->running[i]->computes && ig__engine_computes_next(e, e->running[i], s))
             return true;
     return false;
+}
+
+/* The prompts that compute something, by rank; the others wait for pages of these. Who has
+ * begun a page ends it, whoever is before it. */
+static int64_t choose_prompts(ig_engine *e, ig__sample **prompts)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < e->n_running; i++)
+        e->running[i]->computes =
+            !e->running[i]->decodes && ig__engine_is_in_page(e->running[i]);
+    for (int64_t i = 0; i < e->n_running; i++) {
+        ig__sample *s = e->running[i];
+        if (!s->decodes && !s->computes)
+            s->computes = !is_computed(e, s);
+        if (s->computes)
+            prompts[n++] = s;
+    }
+    return n;
+}
+
+static double row_cost(const ig_engine *e, int64_t n_logits, int64_t position)
+{
+    return ig__speed_cost(&e->speed, ig__speed_work(&e->speed, 1, n_logits, position));
+}
+
+/* Rows of prompts that the answers leave room for in the step's time: at least so many that
+ * the prompts go on, at most what a step can hold. */
+static int64_t rows_for(const ig_engine *e, ig__sample *const *prompts, int64_t n_prompts,
+                        int64_t n_decoding)
+{
+    const int64_t most = e->opts.max_tokens - n_decoding;
+    double left = ig__speed_budget(&e->speed);
+    for (int64_t i = 0; i < e->n_running; i++)
+        if (e->running[i]->decodes)
+            left -= row_cost(e, 1, e->running[i]->seq->length);
+    int64_t n_rows = 0;
+    for (int round = 0; round < 3; round++) { /* the keys that they add themselves count */
+        double cost = 0;
+        for (int64_t i = 0; i < n_prompts; i++)
+            cost += row_cost(e, 0, prompts[i]->seq->length + n_rows / 2 / n_prompts);
+        n_rows = ig__speed_rows(&e->speed, left * (double)n_prompts / cost);
+    }
+    return n_rows < most ? n_rows : most;
 }
 
 static void choose_rows(ig_engine *e)
 {
     ig__sample *prompts[IG_MAX_RUNNING];
-    int64_t n_prompts = 0, n_decoding = 0;
+    int64_t n_decoding = 0;
     for (int64_t i = 0; i < e->n_running; i++) {
         ig__sample *s = e->running[i];
         look_up(e, s);
         s->decodes = is_decoding(s);
         s->n_rows = s->decodes;
         n_decoding += s->decodes;
-        if (!s->decodes && !is_computed(e, prompts, n_prompts, s))
-            prompts[n_prompts++] = s;
     }
-    int64_t n_rows = e->speed.budget - n_decoding;
-    if (n_rows < e->speed.least)
-        n_rows = e->speed.least;
-    if (n_rows > e->opts.max_tokens - n_decoding)
-        n_rows = e->opts.max_tokens - n_decoding;
+    const int64_t n_prompts = choose_prompts(e, prompts);
     if (n_prompts)
-        share_out(e, prompts, n_prompts, n_rows);
+        share_out(e, prompts, n_prompts, rows_for(e, prompts, n_prompts, n_decoding));
 }
 
 /* ---- pages ---- */
@@ -144,9 +180,15 @@ static void count_step(ig_engine *e, int64_t first, int64_t n, int64_t ns)
 {
     const ig_model_info *info = &e->model->info;
     int64_t n_rows = 0, n_logits = 0, n_decode = 0;
+    ig__work work = {0};
     for (int64_t i = first; i < first + n; i++) {
-        n_rows += e->parts[i].n_tokens;
-        n_logits += e->parts[i].n_logits;
+        const ig_step_part *part = &e->parts[i];
+        const ig__work w = ig__speed_work(&e->speed, part->n_tokens, part->n_logits,
+                                          part->seq->length - part->n_tokens);
+        work.rows += w.rows;
+        work.keys += w.keys;
+        n_rows += part->n_tokens;
+        n_logits += part->n_logits;
         n_decode += e->stepped[i]->decodes;
     }
     const bool prompt = n_decode < n_rows;
@@ -161,7 +203,36 @@ static void count_step(ig_engine *e, int64_t first, int64_t n, int64_t ns)
     *(prompt ? &s->prompt_bytes : &s->decode_bytes) += (double)info->step_bytes;
     *(prompt ? &s->prompt_ops : &s->decode_ops) += ops;
     if (prompt)
-        ig__speed_learn(&e->speed, n_rows, ns);
+        ig__speed_learn(&e->speed, work, ns);
+}
+
+typedef struct choices {
+    ig_engine *engine;
+    ig__sample *sample[IG_MAX_RUNNING]; /* [n] by row of logits */
+    int64_t n, next; /* next: atomic, relaxed: it hands out indices, it publishes nothing */
+} choices;
+
+static void choose_job(void *arg, int i_thread, int n_threads)
+{
+    (void)i_thread;
+    (void)n_threads;
+    choices *c = arg;
+    int64_t i;
+    while ((i = __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED)) < c->n)
+        ig__sample_choose(c->sample[i], ig_runner_logits(c->engine->runner, i));
+}
+
+/* Draws of all parts that have logits: on all threads, since each touches its sample alone. */
+static void choose(ig_engine *e, int64_t first, int64_t n)
+{
+    choices c = {.engine = e};
+    for (int64_t i = first; i < first + n; i++)
+        if (e->parts[i].n_logits)
+            c.sample[c.n++] = e->stepped[i];
+    if (c.n > 1)
+        ig__team_share(e->model->ctx->team, choose_job, &c);
+    else
+        choose_job(&c, 0, 1);
 }
 
 /* The samples' sequences have their rows: pages that are full, tokens to draw. */
@@ -170,11 +241,12 @@ static void after_rows(ig_engine *e, int64_t first, int64_t n)
     int64_t i_logits = 0;
     for (int64_t i = first; i < first + n; i++)
         ig__engine_learn(e, e->stepped[i]);
+    choose(e, first, n);
     for (int64_t i = first; i < first + n; i++) {
         ig__sample *s = e->stepped[i];
         s->n_rows = 0;
         if (e->parts[i].n_logits)
-            ig__sample_draw(e, s, ig_runner_logits(e->runner, i_logits++));
+            ig__sample_go_on(e, s, ig_runner_logits(e->runner, i_logits++));
         else if (ig__sample_n_left(s) == 0) /* no token was asked for */
             ig__sample_finish(e, s, IG_FINISH_LENGTH, NULL);
     }

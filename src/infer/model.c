@@ -94,10 +94,13 @@ static ig_status open_parts(ig_model *m, const ig__gguf *file, ig_error *err)
     IG_TRY(capture(m, file, err));
     IG_TRY(ig__tokenizer_from_gguf(&m->tokenizer, file, a, err));
     if (ig_tokenizer_vocab(m->tokenizer) > m->config.vocab)
-        return ig__fail(err, IG_ERR_FORMAT,
-                        "%s: %lld tokens, but token_embd.weight has %lld rows",
-                        ig__gguf_path(file), (long long)ig_tokenizer_vocab(m->tokenizer),
-                        (long long)m->config.vocab);
+        return ig__fail(
+            err, IG_ERR_FORMAT,
+            "%s: byte %llu: key 'tokenizer.ggml.tokens': %lld tokens, but "
+            "token_embd.weight has %lld rows",
+            ig__gguf_path(file),
+            (unsigned long long)ig__gguf_value_offset(file, "tokenizer.ggml.tokens"),
+            (long long)ig_tokenizer_vocab(m->tokenizer), (long long)m->config.vocab);
     IG_TRY(copy_text(&m->name, file, "general.name", a, err));
     IG_TRY(copy_text(&m->chat_template, file, "tokenizer.chat_template", a, err));
     IG_TRY(ig__weights_load(&m->block, &m->block_bytes, &m->graph, file, m->ctx, err));

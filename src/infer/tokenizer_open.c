@@ -19,10 +19,10 @@
 static ig_status fail_key(const ig__gguf *gguf, const char *key, int64_t found,
                           const char *wanted, int64_t n, ig_error *err)
 {
-    return ig__fail(err, IG_ERR_FORMAT, "%s: %s at byte %llu: %lld, %s %lld",
-                    ig__gguf_path(gguf), key,
-                    (unsigned long long)ig__gguf_value_offset(gguf, key), (long long)found,
-                    wanted, (long long)n);
+    return ig__fail(err, IG_ERR_FORMAT, "%s: byte %llu: key '%s': %lld, %s %lld",
+                    ig__gguf_path(gguf),
+                    (unsigned long long)ig__gguf_value_offset(gguf, key), key,
+                    (long long)found, wanted, (long long)n);
 }
 
 /* An array of one value a token, NULL if the file has none. */
@@ -112,6 +112,26 @@ static ig_status read_specials(ig__vocab *v, const ig__gguf *gguf, ig_error *err
     return IG_OK;
 }
 
+/* The key that a vocabulary was refused for. What can be unsupported is the model, or the
+ * pre-tokeniser of a byte-level one. */
+static const char *refused_key(const ig__vocab *v, ig_status status)
+{
+    if (status == IG_ERR_UNSUPPORTED)
+        return strcmp(v->model, "gpt2") == 0 ? KEY("pre") : KEY("model");
+    return v->n_merges > v->n_tokens && status == IG_ERR_LIMIT ? KEY("merges")
+                                                               : KEY("tokens");
+}
+
+/* The tokenizer knows of no file: say where in it the fault is. */
+static ig_status fail_in_file(const ig__gguf *gguf, const ig__vocab *v, ig_status status,
+                              const ig_error *why, ig_error *err)
+{
+    const char *key = refused_key(v, status);
+    return ig__fail(err, status, "%s: byte %llu: key '%s': %s", ig__gguf_path(gguf),
+                    (unsigned long long)ig__gguf_value_offset(gguf, key), key,
+                    why->message);
+}
+
 ig_status ig__tokenizer_from_gguf(ig_tokenizer **tokenizer_out, const ig__gguf *gguf,
                                   const ig_allocator *a, ig_error *err)
 {
@@ -120,7 +140,13 @@ ig_status ig__tokenizer_from_gguf(ig_tokenizer **tokenizer_out, const ig__gguf *
     IG_TRY(read_arrays(&vocab, gguf, err));
     set_defaults(&vocab);
     IG_TRY(read_specials(&vocab, gguf, err));
-    return ig__tokenizer_create(tokenizer_out, a, &vocab, err);
+    ig_error why;
+    const ig_status status = ig__tokenizer_create(tokenizer_out, a, &vocab, &why);
+    if (status == IG_ERR_FORMAT || status == IG_ERR_UNSUPPORTED || status == IG_ERR_LIMIT)
+        return fail_in_file(gguf, &vocab, status, &why, err);
+    if (status != IG_OK && err)
+        *err = why;
+    return status;
 }
 
 ig_status ig_tokenizer_open(ig_tokenizer **tokenizer_out, ig_context *ctx, const char *path,

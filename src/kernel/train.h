@@ -127,6 +127,13 @@ typedef struct ig__attention {
     const uint8_t *allowed; /* the same with 1 and 0, or NULL */
     int64_t mask_stride[4], allowed_stride[4];
 
+    /* weight ((b H + h) T + i) S + j, behind the softmax, is 0 with this probability, else divided by
+     * its complement: as the table's dropout has it, which `drop` is. 0: none */
+    double dropout;
+    uint64_t seed, stream;
+    void (*drop)(float *y, const float *x, uint64_t seed, uint64_t stream, uint64_t first,
+                 int64_t n, double p);
+
     float *out; /* [B,H,T,W] */
     int64_t out_stride[3];
     float *lse; /* [B,H,T] contiguous */

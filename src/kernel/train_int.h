@@ -98,6 +98,17 @@ static inline ig__attend_item ig__attend_item_at(const ig__attention *a, int64_t
                              ig__min_i64(IG__ATTEND_TILE, a->n_queries - first)};
 }
 
+/* What dropout multiplies the weights of query i and n keys from j on with; y [n]. */
+static inline void ig__attend_factors(const ig__attention *a, float *y, int64_t b,
+                                      int64_t h, int64_t i, int64_t j, int64_t n)
+{
+    const int64_t row = (b * a->heads + h) * a->n_queries + i;
+    for (int64_t s = 0; s < n; s++)
+        y[s] = 1.0f;
+    if (a->dropout > 0)
+        a->drop(y, y, a->seed, a->stream, (uint64_t)(row * a->n_keys + j), n, a->dropout);
+}
+
 /* Keys [lo, hi) that query i may see by its position. */
 static inline int64_t ig__attend_lo(const ig__attention *a, int64_t i)
 {

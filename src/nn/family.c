@@ -26,7 +26,8 @@ ig_status ig__family_of(const ig__family **family_out, const ig__gguf *file, ig_
                  families[i]->architecture);
     }
     return ig__fail(err, IG_ERR_UNSUPPORTED,
-                    "%s: general.architecture at byte %llu is '%.*s', supported: %s",
+                    "%s: byte %llu: key 'general.architecture': value is '%.*s', "
+                    "supported: %s",
                     ig__gguf_path(file),
                     (unsigned long long)ig__gguf_value_offset(file, "general.architecture"),
                     (int)(n > 64 ? 64 : n), name, known);
@@ -103,8 +104,10 @@ static ig_status read_rope_scaling(ig__config *c, const ig__family *family,
     const bool linear = n == 6 && !memcmp(kind, "linear", 6);
     if (!none && !linear)
         return ig__fail(err, IG_ERR_UNSUPPORTED,
-                        "%s: %s is '%.*s', supported: none, linear", ig__gguf_path(file),
-                        key, (int)(n > 32 ? 32 : n), kind);
+                        "%s: byte %llu: key '%s': value is '%.*s', supported: none, linear",
+                        ig__gguf_path(file),
+                        (unsigned long long)ig__gguf_value_offset(file, key), key,
+                        (int)(n > 32 ? 32 : n), kind);
     c->rope_scale = linear ? 1.0 / factor : 1.0;
     return IG_OK;
 }
@@ -139,12 +142,16 @@ ig_status ig__config_read(ig__config *c, const ig__family *family, const ig__ggu
     const ig__gguf_tensor *embedding = ig__gguf_find_tensor(file, "token_embd.weight");
     if (!embedding)
         return ig__fail(err, IG_ERR_FORMAT,
-                        "%s: tensor token_embd.weight is missing (a vocabulary-only file?)",
-                        ig__gguf_path(file));
+                        "%s: byte %llu: tensor token_embd.weight is missing (a "
+                        "vocabulary-only file?)",
+                        ig__gguf_path(file), (unsigned long long)ig__gguf_table(file));
     c->vocab = embedding->dims[1];
     if (c->vocab > INT32_MAX / 2)
-        return ig__fail(err, IG_ERR_FORMAT, "%s: token_embd.weight has %lld rows",
-                        ig__gguf_path(file), (long long)c->vocab);
+        return ig__fail(err, IG_ERR_FORMAT,
+                        "%s: byte %llu: tensor token_embd.weight has %lld rows, the limit "
+                        "is %d",
+                        ig__gguf_path(file), (unsigned long long)embedding->entry,
+                        (long long)c->vocab, INT32_MAX / 2);
     return family->read ? family->read(c, file, err) : IG_OK;
 }
 
@@ -163,14 +170,15 @@ static ig_status check_all_used(const ig__graph *g, const ig__gguf *file,
     if (n == g->n_params)
         return IG_OK;
     for (int64_t i = 0; i < n; i++) {
-        const char *name = ig__gguf_tensor_at(file, i)->name;
+        const ig__gguf_tensor *t = ig__gguf_tensor_at(file, i);
         bool used = false;
         for (int32_t p = 0; p < g->n_params && !used; p++)
-            used = !strcmp(g->params[p].name, name);
+            used = !strcmp(g->params[p].name, t->name);
         if (!used)
             return ig__fail(err, IG_ERR_UNSUPPORTED,
-                            "%s: tensor %s is not part of a %s model", ig__gguf_path(file),
-                            name, family->architecture);
+                            "%s: byte %llu: tensor %.64s is not part of a %s model",
+                            ig__gguf_path(file), (unsigned long long)t->entry, t->name,
+                            family->architecture);
     }
     return IG_OK;
 }

@@ -14,11 +14,14 @@ static const ig__gguf_tensor *find(const ig__builder *b, char *full, size_t cap,
     return b->file ? ig__gguf_find_tensor(b->file, full) : NULL;
 }
 
-static ig__value fail_tensor(ig__builder *b, const char *name, const char *what)
+/* t: NULL if it is missing. */
+static ig__value fail_tensor(ig__builder *b, const ig__gguf_tensor *t, const char *name,
+                             const char *what)
 {
+    const uint64_t at = t ? t->entry : ig__gguf_table(b->file);
     if (b->g->status == IG_OK)
-        b->g->status = ig__fail(&b->g->error, IG_ERR_FORMAT, "%s: tensor %s %s",
-                                ig__gguf_path(b->file), name, what);
+        b->g->status = ig__fail(&b->g->error, IG_ERR_FORMAT, "%s: byte %llu: tensor %s %s",
+                                ig__gguf_path(b->file), (unsigned long long)at, name, what);
     return IG_NO_VALUE;
 }
 
@@ -40,20 +43,17 @@ ig__value ig__nn_matrix(ig__builder *b, int64_t n, int64_t k, const char *name, 
     if (!b->file)
         return ig__graph_param(b->g, full, matrix_type(IG_DTYPE_F32, n, k));
     if (!t)
-        return fail_tensor(b, full, "is missing");
+        return fail_tensor(b, NULL, full, "is missing");
     if (t->n_dims > 2 || t->dims[0] != k || t->dims[1] != n) {
-        snprintf(what, sizeof what, "is [%lld,%lld] (offset %llu), wanted [%lld,%lld]",
-                 (long long)t->dims[0], (long long)t->dims[1],
-                 (unsigned long long)t->offset, (long long)k, (long long)n);
-        return fail_tensor(b, full, what);
+        snprintf(what, sizeof what, "is [%lld,%lld], wanted [%lld,%lld]",
+                 (long long)t->dims[0], (long long)t->dims[1], (long long)k, (long long)n);
+        return fail_tensor(b, t, full, what);
     }
     const ig__packing packing = ig__packing_of(t->dtype);
     if (!packing.block || k % packing.block) {
-        snprintf(what, sizeof what,
-                 "(data at byte %llu) has type %u, %s, not supported for rows of %lld",
-                 (unsigned long long)t->offset, t->file_type,
-                 ig__gguf_type_name(t->file_type), (long long)k);
-        return fail_tensor(b, full, what);
+        snprintf(what, sizeof what, "has type %u, %s, not supported for rows of %lld",
+                 t->file_type, ig__gguf_type_name(t->file_type), (long long)k);
+        return fail_tensor(b, t, full, what);
     }
     return ig__graph_param(b->g, full, matrix_type(t->dtype, n, k));
 }
@@ -66,15 +66,18 @@ ig__value ig__nn_vector(ig__builder *b, int64_t n, const char *name, ...)
     const ig__gguf_tensor *t = find(b, full, sizeof full, name, args);
     va_end(args);
     if (b->file && !t)
-        return fail_tensor(b, full, "is missing");
+        return fail_tensor(b, NULL, full, "is missing");
     if (b->file && (t->n_dims != 1 || t->dims[0] != n)) {
-        snprintf(what, sizeof what, "has %lld values (offset %llu), wanted %lld",
-                 (long long)t->dims[0], (unsigned long long)t->offset, (long long)n);
-        return fail_tensor(b, full, what);
+        snprintf(what, sizeof what, "has %lld values, wanted %lld", (long long)t->dims[0],
+                 (long long)n);
+        return fail_tensor(b, t, full, what);
     }
     if (b->file && t->dtype != IG_DTYPE_F32 && t->dtype != IG_DTYPE_F16 &&
-        t->dtype != IG_DTYPE_BF16)
-        return fail_tensor(b, full, "is a vector of a type that is not f32, f16 or bf16");
+        t->dtype != IG_DTYPE_BF16) {
+        snprintf(what, sizeof what, "has type %u, %s, a vector is f32, f16 or bf16",
+                 t->file_type, ig__gguf_type_name(t->file_type));
+        return fail_tensor(b, t, full, what);
+    }
     ig__type type = {.dtype = IG_DTYPE_F32, .n_dims = 1};
     type.dims[0] = ig__dim_of(n);
     return ig__graph_param(b->g, full, type);

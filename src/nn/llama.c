@@ -17,8 +17,11 @@ static ig_status llama_read(ig__config *config, const ig__gguf *file, ig_error *
     if (n_experts)
         return ig__fail(
             err, IG_ERR_UNSUPPORTED,
-            "%s: llama.expert_count is %lld, mixtures of experts are not supported",
-            ig__gguf_path(file), (long long)n_experts);
+            "%s: byte %llu: key 'llama.expert_count': value is %lld, mixtures of experts "
+            "are not supported",
+            ig__gguf_path(file),
+            (unsigned long long)ig__gguf_value_offset(file, "llama.expert_count"),
+            (long long)n_experts);
     return IG_OK;
 }
 

@@ -93,12 +93,20 @@ static ig_status choose_family(ig_module *m, const ig__json *config, ig_error *e
                     type, known);
 }
 
+const ig__module_family *ig__module_family_serving(const ig__family *serving)
+{
+    int i = 0;
+    while (families[i] && families[i]->serving != serving)
+        i++;
+    return families[i];
+}
+
 /* ---- make -------------------------------------------------------------------------------------------- */
 
-/* One token through the model: its parameters. */
-static ig_status make_parameters(ig_module *m, ig_error *err)
+ig_status ig__module_make(ig_module *m, ig_error *err)
 {
     ig_context *ctx = m->ctx;
+    ig_params_set_training(m->params, false);
     ig_scope *scope = ig_scope_begin(ctx);
     const bool was = ig_grad_enable(ctx, false);
     const bool made =
@@ -130,7 +138,7 @@ static ig_status build(ig_module *m, const char *text, ig_error *err)
     if (status != IG_OK)
         return status;
     ig_params_set_deviation(m->params, m->deviation);
-    return make_parameters(m, err);
+    return ig__module_make(m, err);
 }
 
 ig_status ig_module_create(ig_module **module_out, ig_context *ctx, const char *config,
@@ -177,11 +185,27 @@ static ig_status path_in(char *path, size_t cap, const char *folder, const char 
                           folder);
 }
 
+/* By its first bytes or, when it cannot be read, by its name: so the message is about the file. */
+static bool is_gguf(const char *path)
+{
+    char magic[4] = "";
+    const size_t n = strlen(path);
+    FILE *f = fopen(path, "rb");
+    if (f) {
+        if (fread(magic, 1, sizeof magic, f) != sizeof magic)
+            magic[0] = 0;
+        fclose(f);
+    }
+    return !memcmp(magic, "GGUF", 4) || (n > 5 && !strcmp(path + n - 5, ".gguf"));
+}
+
 ig_status ig_module_open(ig_module **module_out, ig_context *ctx, const char *folder,
                          ig_error *err)
 {
     char path[1024];
     *module_out = NULL;
+    if (is_gguf(folder))
+        return ig__module_open_gguf(module_out, ctx, folder, err);
     IG_TRY(path_in(path, sizeof path, folder, "config.json", err));
     char *text = ig__alloc(&ctx->allocator, CONFIG_BYTES);
     if (!text)

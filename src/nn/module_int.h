@@ -11,8 +11,6 @@
 #include "ingot/module.h"
 #include "nn/nn.h"
 
-typedef enum ig__curve { IG_CURVE_GELU, IG_CURVE_GELU_ERF, IG_CURVE_RELU } ig__curve;
-
 typedef struct ig__module_family {
     const char *type; /* model_type of config.json */
     ig_status (*read)(ig_module *m, const ig__json *config, ig_error *err);
@@ -30,9 +28,10 @@ struct ig_module {
     const ig__module_family *family;
     ig_params *params;
     ig__config config;
-    ig__curve curve;
     double deviation; /* initializer_range */
     bool tied;        /* the head is the embedding */
+    ig_nn_curve curve;
+    double embedding_dropout, attention_dropout, dropout;
     bool has_graph;
     ig__graph graph; /* of a replayed family */
 };
@@ -50,6 +49,26 @@ bool ig__module_flag(const ig__json *config, const char *key, bool otherwise);
 /* tokens [B,T] through a serving family's graph. */
 ig_tensor *ig__module_replay(ig_module *m, ig_tensor *tokens);
 
+/* One token through the model makes its parameters; then no more are made. */
+ig_status ig__module_make(ig_module *m, ig_error *err);
+/* The row of a family of serving; NULL: it has none here. */
+const ig__module_family *ig__module_family_serving(const ig__family *serving);
+ig_status ig__module_open_gguf(ig_module **module_out, ig_context *ctx, const char *path,
+                               ig_error *err);
+
+/* ---- what layers share ---------------------------------------------------------------------------- */
+
 double ig__params_deviation(const ig_params *p);
+/* What weights and biases start with: normal and 0 if the set says so, else uniform within 1 / sqrt(fan_in). */
+ig_init ig__init_weights(const ig_params *p, double fan_in);
+ig_init ig__init_biases(const ig_params *p, double fan_in);
+
+/* "layer: wants what, got [..] f32" on x's context; NULL. */
+ig_tensor *ig__layer_refuses(const ig_tensor *x, const char *layer, const char *what);
+
+/* q [B,T,H*W], k and v [B,S,G*W], rows of heads side by side, to [B,T,H*W]; memory and n_kv_heads 0 are
+ * settled: only n_heads, n_kv_heads, and what hides, turns or drops are read. */
+ig_tensor *ig__nn_heads(const ig_params *p, ig_tensor *q, ig_tensor *k, ig_tensor *v,
+                        const ig_nn_attention_opts *o);
 
 #endif

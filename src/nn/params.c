@@ -31,7 +31,7 @@ struct ig_params {
     uint32_t *slots;
     int64_t n, cap;
     uint32_t n_slots;
-    bool sealed;
+    bool sealed, evaluating;
     double deviation;
     int depth; /* may pass MAX_DEPTH, so that begins and ends pair up */
     size_t n_path, ends[MAX_DEPTH];
@@ -233,6 +233,16 @@ void ig_params_seal(ig_params *p)
     p->sealed = true;
 }
 
+void ig_params_set_training(ig_params *p, bool training)
+{
+    p->evaluating = !training;
+}
+
+bool ig_params_is_training(const ig_params *p)
+{
+    return !p->evaluating;
+}
+
 int64_t ig_params_freeze(ig_params *p, const char *prefix, bool frozen)
 {
     int64_t n = 0;
@@ -296,6 +306,14 @@ static ig_status check_entry(const entry *e, const ig_tensor_file *file, const c
                     e->name, ig__type_text(&e->tensor->type, wanted, sizeof wanted));
 }
 
+/* A count that PyTorch keeps beside running statistics. */
+static bool is_count(const char *name)
+{
+    static const char word[] = "num_batches_tracked";
+    const size_t n = strlen(name), m = sizeof word - 1;
+    return n >= m && !strcmp(name + n - m, word);
+}
+
 static ig_status check_file(const ig_params *p, const ig_tensor_file *file,
                             const char *path, ig_error *err)
 {
@@ -303,7 +321,7 @@ static ig_status check_file(const ig_params *p, const ig_tensor_file *file,
         IG_TRY(check_entry(&p->entries[i], file, path, err));
     for (int64_t i = 0; i < ig_tensor_file_count(file); i++) {
         const char *name = ig_tensor_file_info(file, i).name;
-        if (!find(p, name))
+        if (!find(p, name) && !is_count(name))
             return ig__fail(err, IG_ERR_UNSUPPORTED, "%s: the network has no parameter %s",
                             path, name);
     }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ingot/op.h"
+#include "op/autocast.h"
 #include "op/op_int.h"
 #include "op/pointwise.h"
 #include "op/tape.h"
@@ -181,14 +182,19 @@ typedef struct call {
     ig_tensor *const *in;
     int n_in, n_out;
     bool records;
+    ig_tensor *cast[IG_MAX_INPUTS]; /* the operands, where mixed precision changed one */
 } call;
 
 /* Operands there, of one context, nothing failed before; views know their base's history. */
 static bool begin(call *c, ig_context *ctx, const ig__op *op, const void *attrs,
                   ig_tensor *const *in, int n_in)
 {
-    *c = (call){.op = op, .attrs = attrs, .in = in, .n_in = n_in};
+    c->op = op;
+    c->attrs = attrs;
+    c->in = in;
+    c->n_in = n_in;
     c->n_out = op->n_out ? op->n_out : 1;
+    c->records = false;
     for (int i = 0; i < n_in; i++) {
         if (!in[i])
             return false;
@@ -209,6 +215,19 @@ static bool begin(call *c, ig_context *ctx, const ig__op *op, const void *attrs,
     }
     ctx->missed_grad |= c->records;
     c->records = c->records && !ctx->no_grad && op->gradient;
+    return true;
+}
+
+/* The operands in the types that the row's precision asks for. */
+static bool autocast(call *c)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        c->cast[i] =
+            c->op->keeps >> i & 1 ? c->in[i] : ig__autocast(c->in[i], c->op->precision);
+        if (!c->cast[i])
+            return false;
+    }
+    c->in = c->cast;
     return true;
 }
 
@@ -291,7 +310,9 @@ bool ig__apply_all(ig_context *ctx, const ig__op *op, const void *attrs,
     ig__type types[IG_MAX_OUTPUTS];
     for (int i = 0; i < (op->n_out ? op->n_out : 1); i++)
         out[i] = NULL;
-    if (!begin(&c, ctx, op, attrs, in, n_in) || !infer(&c, types))
+    if (!begin(&c, ctx, op, attrs, in, n_in) ||
+        (c.ctx->autocast != IG_DTYPE_F32 && op->precision && !autocast(&c)) ||
+        !infer(&c, types))
         return false;
     if (op->view)
         out[0] = view_of_first(&c, &types[0]);

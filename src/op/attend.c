@@ -2,27 +2,32 @@
  * (Dao, "FlashAttention-2", 2023, sections 3.1 and 3.2). Of the softmax only each row's
  * log-sum-exp is kept; the gradient, a row too, makes the weights again tile by tile.
  *
- *   q [B,H,T,W], k [B,G,S,W], v [B,G,S,W] [, mask [B,H,T,S]] -> y [B,H,T,W], lse [B,H,T]
+ *   q [B,H,T,W], k [B,G,S,W], v [B,G,S,W] [, mask [B,H,T,S]] [, key [2]] -> y [B,H,T,W], lse [B,H,T]
  *
  * Query i sees key j if j <= i + S - T (causal: the last query sees the last key), j > i + S - T -
  * window, and where the mask allows. What is hidden has no effect, be it NaN; a row that sees
  * nothing gives zeros. f32 goes to the kernels (kernel/train.h); f64, for checks of gradients,
  * to plain loops here. Gradients of gradients are made of plain operators.
  */
-#include "op/network.h"
+#include "op/attend.h"
+#include "op/random.h"
 
 #include "ingot/op.h"
-#include "op/apply.h"
+#include "op/autocast.h"
 #include "op/op_int.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef struct attend_attrs {
-    double scale;
-    int64_t window; /* 0: none */
-    bool causal;
-} attend_attrs;
+/* The mask and the key behind the first n operands; NULL: none. */
+static const ig__array *mask_behind(const ig__eval *e, int n)
+{
+    return ((const ig__attend_attrs *)e->attrs)->masked ? &e->in[n] : NULL;
+}
+static const ig__array *key_behind(const ig__eval *e)
+{
+    return ((const ig__attend_attrs *)e->attrs)->dropout > 0 ? &e->in[e->n_in - 1] : NULL;
+}
 
 static int64_t dim(const ig__type *t, int d)
 {
@@ -56,19 +61,19 @@ static ig_status attend_check(const ig__type *const *in, const ig__type *mask,
 static ig_status attend_shape(ig__type *out, const ig__type *const *in, int n_in,
                               const void *attrs, ig_error *err)
 {
-    (void)attrs;
-    IG_TRY(attend_check(in, n_in > 3 ? in[3] : NULL, err));
+    (void)n_in;
+    IG_TRY(attend_check(in, ((const ig__attend_attrs *)attrs)->masked ? in[3] : NULL, err));
     out[0] = out[1] = *in[0];
     out[1].n_dims = 3;
     return IG_OK;
 }
 
-/* q, k, v, y, lse, dy [, mask] -> dq, dk, dv */
+/* q, k, v, y, lse, dy [, mask] [, key] -> dq, dk, dv */
 static ig_status attend_grad_shape(ig__type *out, const ig__type *const *in, int n_in,
                                    const void *attrs, ig_error *err)
 {
-    (void)attrs;
-    IG_TRY(attend_check(in, n_in > 6 ? in[6] : NULL, err));
+    (void)n_in;
+    IG_TRY(attend_check(in, ((const ig__attend_attrs *)attrs)->masked ? in[6] : NULL, err));
     if (!ig__type_same(in[0], in[3]) || !ig__type_same(in[0], in[5]))
         return ig__fail_shapes(err, "attention", "the gradient does not fit", in[0], in[5]);
     for (int i = 0; i < 3; i++)
@@ -98,7 +103,7 @@ static double *row(const rows_f64 *r, int64_t b, int64_t h, int64_t t)
 static double bias_f64(const ig__eval *e, const ig__array *mask, int64_t b, int64_t h,
                        int64_t t, int64_t s)
 {
-    const attend_attrs *a = e->attrs;
+    const ig__attend_attrs *a = e->attrs;
     const int64_t last = t + dim(e->in[1].type, 2) - dim(e->in[0].type, 2);
     if ((a->causal && s > last) || (a->window > 0 && s <= last - a->window))
         return -(double)INFINITY;
@@ -129,7 +134,7 @@ static void axpy_f64(double *y, const double *x, double a, int64_t w)
 static double scores_f64(const ig__eval *e, double *scores, const ig__array *mask,
                          int64_t b, int64_t h, int64_t t)
 {
-    const attend_attrs *a = e->attrs;
+    const ig__attend_attrs *a = e->attrs;
     const rows_f64 q = rows_of(&e->in[0]), k = rows_of(&e->in[1]);
     const int64_t n_keys = dim(e->in[1].type, 2), w = dim(e->in[0].type, 3);
     const int64_t kv = h / (dim(e->in[0].type, 1) / dim(e->in[1].type, 1));
@@ -147,10 +152,34 @@ static double scores_f64(const ig__eval *e, double *scores, const ig__array *mas
     return largest + log(sum);
 }
 
+/* What dropout multiplies the weights of a query with, [S] behind the scores; NULL: nothing. */
+static const float *factors_f64(const ig__eval *e, int64_t row)
+{
+    const ig__attend_attrs *a = e->attrs;
+    const ig__array *key = key_behind(e);
+    const int64_t n = dim(e->in[1].type, 2);
+    float *y = (float *)((double *)e->scratch + n);
+    if (!key)
+        return NULL;
+    const int64_t *drawn = (const int64_t *)(const void *)key->data;
+    for (int64_t s = 0; s < n; s++)
+        y[s] = 1;
+    e->t->dropout(y, y, (uint64_t)drawn[0], (uint64_t)drawn[1], (uint64_t)(row * n), n,
+                  a->dropout);
+    return y;
+}
+
+/* One of them, in double. */
+static double factor_at(const ig__eval *e, const float *factors, int64_t s)
+{
+    const ig__attend_attrs *a = e->attrs;
+    return !factors ? 1 : factors[s] != 0 ? 1 / (1 - a->dropout) : 0;
+}
+
 /* Unit: a query head. */
 static void attend_f64(const ig__eval *e, int64_t unit)
 {
-    const ig__array *mask = e->n_in > 3 ? &e->in[3] : NULL;
+    const ig__array *mask = mask_behind(e, 3);
     const rows_f64 v = rows_of(&e->in[2]), y = rows_of(&e->out[0]);
     const int64_t heads = dim(e->in[0].type, 1), b = unit / heads, h = unit % heads;
     const int64_t kv = h / (heads / dim(e->in[1].type, 1)), w = dim(e->in[0].type, 3);
@@ -159,17 +188,19 @@ static void attend_f64(const ig__eval *e, int64_t unit)
     for (int64_t t = 0; t < n_queries; t++) {
         const double l = scores_f64(e, scores, mask, b, h, t);
         lse[unit * n_queries + t] = l;
+        const float *factors = factors_f64(e, unit * n_queries + t);
         memset(row(&y, b, h, t), 0, (size_t)w * 8);
         for (int64_t s = 0; s < dim(e->in[1].type, 2); s++)
             if (scores[s] != -(double)INFINITY)
-                axpy_f64(row(&y, b, h, t), row(&v, b, kv, s), exp(scores[s] - l), w);
+                axpy_f64(row(&y, b, h, t), row(&v, b, kv, s),
+                         exp(scores[s] - l) * factor_at(e, factors, s), w);
     }
 }
 
 /* Query t of head h: its row of dq, and what it adds to dk and dv. */
 static void attend_grad_row_f64(const ig__eval *e, int64_t b, int64_t h, int64_t t)
 {
-    const attend_attrs *a = e->attrs;
+    const ig__attend_attrs *a = e->attrs;
     const rows_f64 q = rows_of(&e->in[0]), k = rows_of(&e->in[1]), v = rows_of(&e->in[2]);
     const rows_f64 y = rows_of(&e->in[3]), dy = rows_of(&e->in[5]);
     const rows_f64 dq = rows_of(&e->out[0]), dk = rows_of(&e->out[1]),
@@ -177,7 +208,9 @@ static void attend_grad_row_f64(const ig__eval *e, int64_t b, int64_t h, int64_t
     const int64_t kv = h / (dim(e->in[0].type, 1) / dim(e->in[1].type, 1));
     const int64_t w = dim(e->in[0].type, 3);
     double *scores = e->scratch;
-    const double lse = scores_f64(e, scores, e->n_in > 6 ? &e->in[6] : NULL, b, h, t);
+    const double lse = scores_f64(e, scores, mask_behind(e, 6), b, h, t);
+    const float *factors =
+        factors_f64(e, (b * dim(e->in[0].type, 1) + h) * dim(e->in[0].type, 2) + t);
     const double along = dot_f64(row(&dy, b, h, t), row(&y, b, h, t), w);
     memset(row(&dq, b, h, t), 0, (size_t)w * 8);
     for (int64_t s = 0; s < dim(e->in[1].type, 2); s++) {
@@ -185,8 +218,8 @@ static void attend_grad_row_f64(const ig__eval *e, int64_t b, int64_t h, int64_t
             continue;
         const double p = exp(scores[s] - lse);
         const double d = dot_f64(row(&dy, b, h, t), row(&v, b, kv, s), w);
-        const double ds = a->scale * p * (d - along);
-        axpy_f64(row(&dv, b, kv, s), row(&dy, b, h, t), p, w);
+        const double f = factor_at(e, factors, s), ds = a->scale * p * (f * d - along);
+        axpy_f64(row(&dv, b, kv, s), row(&dy, b, h, t), p * f, w);
         axpy_f64(row(&dq, b, h, t), row(&k, b, kv, s), ds, w);
         axpy_f64(row(&dk, b, kv, s), row(&q, b, h, t), ds, w);
     }
@@ -197,9 +230,11 @@ static void attend_grad_f64(const ig__eval *e, int64_t unit)
 {
     const int64_t heads = dim(e->in[0].type, 1), kv_heads = dim(e->in[1].type, 1);
     const int64_t b = unit / kv_heads, kv = unit % kv_heads, share = heads / kv_heads;
-    const size_t bytes = (size_t)(dim(e->in[1].type, 2) * dim(e->in[1].type, 3)) * 8;
-    memset(e->out[1].data + (size_t)unit * bytes, 0, bytes);
-    memset(e->out[2].data + (size_t)unit * bytes, 0, bytes);
+    const rows_f64 dk = rows_of(&e->out[1]), dv = rows_of(&e->out[2]);
+    for (int64_t t = 0; t < dim(e->in[1].type, 2); t++) {
+        memset(row(&dk, b, kv, t), 0, (size_t)dim(e->in[1].type, 3) * 8);
+        memset(row(&dv, b, kv, t), 0, (size_t)dim(e->in[1].type, 3) * 8);
+    }
     for (int64_t h = kv * share; h < (kv + 1) * share; h++)
         for (int64_t t = 0; t < dim(e->in[0].type, 2); t++)
             attend_grad_row_f64(e, b, h, t);
@@ -221,7 +256,7 @@ static void set_strides(int64_t strides[3], const ig__array *x)
 /* The kernel's view of q, k, v and the mask. */
 static ig__attention attention_of(const ig__eval *e, const ig__array *mask)
 {
-    const attend_attrs *attrs = e->attrs;
+    const ig__attend_attrs *attrs = e->attrs;
     const ig__type *q = e->in[0].type, *k = e->in[1].type;
     ig__attention a = {.batch = dim(q, 0),
                        .heads = dim(q, 1),
@@ -238,6 +273,13 @@ static ig__attention attention_of(const ig__eval *e, const ig__array *mask)
     set_strides(a.q_stride, &e->in[0]);
     set_strides(a.k_stride, &e->in[1]);
     set_strides(a.v_stride, &e->in[2]);
+    if (key_behind(e)) {
+        const int64_t *drawn = (const int64_t *)(const void *)key_behind(e)->data;
+        a.dropout = attrs->dropout;
+        a.seed = (uint64_t)drawn[0];
+        a.stream = (uint64_t)drawn[1];
+        a.drop = e->t->dropout;
+    }
     if (!mask)
         return a;
     const bool allows = mask->type->dtype == IG_DTYPE_BOOL;
@@ -251,7 +293,7 @@ static ig__attention attention_of(const ig__eval *e, const ig__array *mask)
 
 static ig__attention forward_of(const ig__eval *e)
 {
-    ig__attention a = attention_of(e, e->n_in > 3 ? &e->in[3] : NULL);
+    ig__attention a = attention_of(e, mask_behind(e, 3));
     a.out = (void *)e->out[0].data;
     a.lse = (void *)e->out[1].data;
     set_strides(a.out_stride, &e->out[0]);
@@ -260,7 +302,7 @@ static ig__attention forward_of(const ig__eval *e)
 
 static ig__attention backward_of(const ig__eval *e)
 {
-    ig__attention a = attention_of(e, e->n_in > 6 ? &e->in[6] : NULL);
+    ig__attention a = attention_of(e, mask_behind(e, 6));
     a.out = (void *)e->in[3].data;
     a.lse = (void *)e->in[4].data;
     a.dout = (const void *)e->in[5].data;
@@ -275,38 +317,39 @@ static ig__attention backward_of(const ig__eval *e)
     return a;
 }
 
-static int64_t attend_units(const ig__eval *e)
+int64_t ig__attend_units(const ig__eval *e)
 {
     const ig__attention a = forward_of(e);
     return is_f64(e) ? a.batch * a.heads : ig__attention_items(&a);
 }
 
-static int64_t attend_grad_units(const ig__eval *e)
+int64_t ig__attend_grad_units(const ig__eval *e)
 {
     const ig__attention a = backward_of(e);
     return is_f64(e) ? a.batch * a.kv_heads : ig__attention_grad_items(&a);
 }
 
-static ig__room attend_room(const ig__eval *e)
+ig__room ig__attend_room(const ig__eval *e)
 {
     const ig__attention a = forward_of(e);
-    return (ig__room){.each = is_f64(e) ? (size_t)a.n_keys * 8 : ig__attention_scratch(&a)};
+    return (ig__room){.each =
+                          is_f64(e) ? (size_t)a.n_keys * 12 : ig__attention_scratch(&a)};
 }
 
-static ig__room attend_grad_room(const ig__eval *e)
+ig__room ig__attend_grad_room(const ig__eval *e)
 {
     const ig__attention a = backward_of(e);
-    return (ig__room){.each = is_f64(e) ? (size_t)a.n_keys * 8
+    return (ig__room){.each = is_f64(e) ? (size_t)a.n_keys * 12
                                         : ig__attention_grad_scratch(&a)};
 }
 
-static double attend_work(const ig__eval *e)
+double ig__attend_work(const ig__eval *e)
 {
     /* two products, about 16 multiply-adds a nanosecond */
     return (double)e->in[0].n * (double)dim(e->in[1].type, 2) / 8;
 }
 
-static void attend_eval(const ig__eval *e, int64_t begin, int64_t end)
+void ig__attend_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
     const ig__attention a = forward_of(e);
     if (!is_f64(e))
@@ -315,7 +358,7 @@ static void attend_eval(const ig__eval *e, int64_t begin, int64_t end)
         attend_f64(e, unit);
 }
 
-static void attend_grad_eval(const ig__eval *e, int64_t begin, int64_t end)
+void ig__attend_grad_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
     const ig__attention a = backward_of(e);
     if (!is_f64(e))
@@ -327,7 +370,7 @@ static void attend_grad_eval(const ig__eval *e, int64_t begin, int64_t end)
 /* ---- gradients ------------------------------------------------------------------------------------------ */
 
 /* Which keys a query sees by position: [T,S] bool, or NULL for all. */
-static ig_tensor *seen(ig_context *ctx, const attend_attrs *a, int64_t n_queries,
+static ig_tensor *seen(ig_context *ctx, const ig__attend_attrs *a, int64_t n_queries,
                        int64_t n_keys)
 {
     ig_tensor *last = ig_unsqueeze(
@@ -357,11 +400,11 @@ static ig_tensor *where_seen(ig_tensor *x, ig_tensor *by, double otherwise)
 }
 
 /* Out of plain operators, for gradients of gradients. */
-static void gradient_by_parts(ig__gradient *g)
+void ig__attend_by_parts(ig__gradient *g)
 {
-    const attend_attrs *a = g->attrs;
+    const ig__attend_attrs *a = g->attrs;
     ig_tensor *q = g->in[0], *k = g->in[1], *v = g->in[2], *dy = g->d_out[0];
-    ig_tensor *mask = g->n_in > 3 ? g->in[3] : NULL;
+    ig_tensor *mask = a->masked ? g->in[3] : NULL;
     const int64_t groups = dim(&k->type, 1), n_keys = dim(&k->type, 2);
     int64_t q_dims[4], wide[4];
     for (int d = 0; d < 4; d++)
@@ -379,11 +422,18 @@ static void gradient_by_parts(ig__gradient *g)
     ig_tensor *p = ig_softmax(scores, -1);
     if (!p || !dy)
         return;
+    ig_tensor *kept = p;
+    if (a->dropout > 0)
+        kept = ig__dropout_again(p, g->in[g->n_in - 1], a->dropout);
     p = stacked(p, groups);
     dy = stacked(dy, groups);
     if (ig__wants(g, 2))
-        g->d_in[2] = ig_matmul(ig_transpose(p, -1, -2), dy);
+        g->d_in[2] = ig_matmul(ig_transpose(stacked(kept, groups), -1, -2), dy);
     ig_tensor *dp = ig_matmul(dy, ig_transpose(v, -1, -2));
+    if (a->dropout > 0) {
+        dp = ig__dropout_again(ig_reshape(dp, 4, wide), g->in[g->n_in - 1], a->dropout);
+        dp = stacked(dp, groups);
+    }
     ig_tensor *ds = ig_mul(p, ig_sub(dp, ig_sum(ig_mul(dp, p), 1, &last, true)));
     ds = ig_scale(ds, a->scale);
     if (ig__wants(g, 0))
@@ -403,47 +453,48 @@ static void attend_gradient(ig__gradient *g)
     if (!g->d_out[0])
         return;
     if (!g->ctx->no_grad) {
-        gradient_by_parts(g);
+        ig__attend_by_parts(g);
         return;
     }
-    ig_tensor *in[7] = {g->in[0],  g->in[1],  g->in[2],
+    ig_tensor *in[8] = {g->in[0],  g->in[1],  g->in[2],
                         g->out[0], g->out[1], with_rows(g->d_out[0])};
     ig_tensor *out[3];
-    if (g->n_in > 3)
-        in[6] = g->in[3];
-    ig__apply_all(g->ctx, &ig__op_attention_tiled_grad, g->attrs, in, g->n_in > 3 ? 7 : 6,
-                  out);
+    for (int i = 3; i < g->n_in; i++)
+        in[3 + i] = g->in[i];
+    ig__apply_all(g->ctx, &ig__op_attention_tiled_grad, g->attrs, in, 3 + g->n_in, out);
     for (int i = 0; i < 3; i++)
         g->d_in[i] = out[i];
 }
 
-#define ALL (IG_IN(0) | IG_IN(1) | IG_IN(2) | IG_IN(3) | IG_OUT(0) | IG_OUT(1))
+#define ALL (IG_IN(0) | IG_IN(1) | IG_IN(2) | IG_IN(3) | IG_IN(4) | IG_OUT(0) | IG_OUT(1))
 const ig__op ig__op_attention_tiled = {.name = "attention_tiled",
                                        .n_in_least = 3,
-                                       .n_in_most = 4,
-                                       .attrs_bytes = sizeof(attend_attrs),
+                                       .n_in_most = 5,
+                                       .attrs_bytes = sizeof(ig__attend_attrs),
                                        .shape = attend_shape,
                                        .n_out = 2,
-                                       .n_units = attend_units,
-                                       .eval = attend_eval,
-                                       .room = attend_room,
-                                       .work = attend_work,
+                                       .n_units = ig__attend_units,
+                                       .eval = ig__attend_eval,
+                                       .room = ig__attend_room,
+                                       .work = ig__attend_work,
                                        .gradient = attend_gradient,
                                        .needs = {ALL, ALL, ALL},
-                                       .precision = IG_PRECISION_LOW};
+                                       .precision = IG_PRECISION_LOW,
+                                       .keeps = 0xffff};
 
 const ig__op ig__op_attention_tiled_grad = {.name = "attention_tiled_grad",
                                             .n_in_least = 6,
-                                            .n_in_most = 7,
-                                            .attrs_bytes = sizeof(attend_attrs),
+                                            .n_in_most = 8,
+                                            .attrs_bytes = sizeof(ig__attend_attrs),
                                             .shape = attend_grad_shape,
                                             .n_out = 3,
-                                            .n_units = attend_grad_units,
-                                            .eval = attend_grad_eval,
-                                            .room = attend_grad_room,
-                                            .work = attend_work,
+                                            .n_units = ig__attend_grad_units,
+                                            .eval = ig__attend_grad_eval,
+                                            .room = ig__attend_grad_room,
+                                            .work = ig__attend_work,
                                             .gradient = ig__gradient_missing,
-                                            .precision = IG_PRECISION_LOW};
+                                            .precision = IG_PRECISION_LOW,
+                                            .keeps = 0xffff};
 
 /* ---- public ------------------------------------------------------------------------------------------- */
 
@@ -465,11 +516,11 @@ ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v,
 {
     static const ig_attention_opts defaults = {0};
     const ig_attention_opts *o = opts ? opts : &defaults;
-    ig_tensor *in[4] = {q, k, v}, *out[2];
-    attend_attrs attrs;
+    ig_tensor *in[5] = {q, k, v}, *out[2];
+    ig__attend_attrs attrs;
     ig_dtype result;
     int n = 3;
-    if (!k || !v || !ig__alike("attention", in, 3, &result))
+    if (!k || !v || !ig__autocast_low(in, 3) || !ig__alike("attention", in, 3, &result))
         return NULL;
     for (int i = 0; i < 3; i++) {
         if (in[i]->type.n_dims != 4)
@@ -483,11 +534,18 @@ ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v,
     if (o->window < 0)
         return ig__fail_on(q->ctx, IG_ERR_ARGUMENT, "attention: a window of %lld",
                            (long long)o->window);
+    if (!(o->dropout >= 0 && o->dropout <= 1))
+        return ig__fail_on(q->ctx, IG_ERR_ARGUMENT,
+                           "attention: dropout is %g, allowed is 0 to 1", o->dropout);
     memset(&attrs, 0, sizeof attrs);
     attrs.causal = o->causal;
+    attrs.masked = o->mask != NULL;
+    attrs.dropout = o->dropout;
     attrs.window = o->window;
     attrs.scale = o->scale != 0 ? o->scale : 1 / sqrt((double)dim(&q->type, 3));
     if (o->mask && !(in[n++] = ready_mask(o->mask, in[0], in[1])))
+        return NULL;
+    if (o->dropout > 0 && !(in[n++] = ig__random_key(q->ctx)))
         return NULL;
     ig__apply_all(NULL, &ig__op_attention_tiled, &attrs, in, n, out);
     return out[0] ? ig__cast(out[0], result) : NULL;

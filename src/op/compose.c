@@ -1,7 +1,7 @@
 /* Operators that are a few others: losses, gates, norms of vectors, masks, ranges, einsum, interpolation.
  */
 #include "ingot/op.h"
-#include "op/apply.h"
+#include "op/autocast.h"
 #include "op/op_int.h"
 #include "op/reduce.h"
 
@@ -14,22 +14,30 @@ static ig_tensor *like(ig_tensor *x, double value)
     return x ? ig_tensor_scalar(x->ctx, x->type.dtype, value) : NULL;
 }
 
+/* What needs digits is computed in f32 under mixed precision, be it made of rows that follow. */
+static ig_tensor *high(ig_tensor *x)
+{
+    if (!x || ig__context_failed(x->ctx))
+        return NULL;
+    return x->ctx->autocast == IG_DTYPE_F32 ? x : ig__autocast(x, IG_PRECISION_HIGH);
+}
+
 /* ---- losses ------------------------------------------------------------------------------------------------ */
 
 ig_tensor *ig_mse(ig_tensor *x, ig_tensor *y)
 {
-    return ig_mean(ig_square(ig_sub(x, y)), 0, NULL, false);
+    return ig_mean(ig_square(ig_sub(high(x), high(y))), 0, NULL, false);
 }
 
 ig_tensor *ig_l1(ig_tensor *x, ig_tensor *y)
 {
-    return ig_mean(ig_abs(ig_sub(x, y)), 0, NULL, false);
+    return ig_mean(ig_abs(ig_sub(high(x), high(y))), 0, NULL, false);
 }
 
 /* d^2 / 2 within delta, delta (|d| - delta / 2) outside */
 ig_tensor *ig_huber(ig_tensor *x, ig_tensor *y, double delta)
 {
-    ig_tensor *d = ig_sub(x, y), *far = ig_abs(d);
+    ig_tensor *d = ig_sub(high(x), high(y)), *far = ig_abs(d);
     ig_tensor *line = ig_scale(ig_add_scalar(far, -delta / 2), delta);
     ig_tensor *curve = ig_scale(ig_square(d), 0.5);
     return ig_mean(ig_where(ig_less_equal(far, like(far, delta)), curve, line), 0, NULL,
@@ -39,12 +47,13 @@ ig_tensor *ig_huber(ig_tensor *x, ig_tensor *y, double delta)
 /* max(x,0) - x y + log(1 + exp(-|x|)), written with softplus: softplus(x) - x y */
 ig_tensor *ig_bce_with_logits(ig_tensor *x, ig_tensor *y)
 {
-    return ig_mean(ig_sub(ig_softplus(x), ig_mul(x, y)), 0, NULL, false);
+    x = high(x);
+    return ig_mean(ig_sub(ig_softplus(x), ig_mul(x, high(y))), 0, NULL, false);
 }
 
 ig_tensor *ig_nll(ig_tensor *log_p, ig_tensor *targets)
 {
-    ig_tensor *picked = ig_gather(log_p, -1, ig_unsqueeze(targets, -1));
+    ig_tensor *picked = ig_gather(high(log_p), -1, ig_unsqueeze(targets, -1));
     return ig_neg(ig_mean(picked, 0, NULL, false));
 }
 
@@ -53,7 +62,7 @@ ig_tensor *ig_nll(ig_tensor *log_p, ig_tensor *targets)
 /* The root of the sum of squares. At zero its gradient is 0: the root is taken of 1 there, and not used. */
 ig_tensor *ig_norm(ig_tensor *x, int n, const int *dims, bool keep)
 {
-    ig_tensor *squares = ig_sum(ig_square(x), n, dims, keep);
+    ig_tensor *squares = ig_sum(ig_square(high(x)), n, dims, keep);
     ig_tensor *zero = like(squares, 0), *none = ig_equal(squares, zero);
     return ig_where(none, zero, ig_sqrt(ig_where(none, like(squares, 1), squares)));
 }

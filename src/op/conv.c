@@ -11,7 +11,7 @@
 #include "op/network.h"
 
 #include "ingot/op.h"
-#include "op/apply.h"
+#include "op/autocast.h"
 #include "op/op_int.h"
 
 #include <string.h>
@@ -412,7 +412,8 @@ static void conv_weight_gradient(ig__gradient *g) /* y, x -> w */
                                 .work = prefix##_work,                                     \
                                 .gradient = op##_gradient,                                 \
                                 .needs = {__VA_ARGS__},                                    \
-                                .precision = IG_PRECISION_LOW};
+                                .precision = IG_PRECISION_LOW,                             \
+                                .keeps = 0xffff};
 ROW(conv, 3, conv, 1, IG_IN(1), IG_IN(0))
 ROW(conv_data, 2, data, 1, IG_IN(1), IG_IN(0))
 ROW(conv_weight, 2, weight, 2, IG_IN(1), IG_IN(0))
@@ -455,7 +456,7 @@ static ig_tensor *lowered(ig_tensor *y, int n)
 /* Operands of n + 2 dimensions. */
 static bool begin(const char *op, ig_tensor **x, int n, ig_dtype *result)
 {
-    if (!ig__dense(op, x, 3, result) || !x[1])
+    if (!ig__autocast_low(x, 2) || !ig__dense(op, x, 3, result) || !x[1])
         return false;
     if (x[0]->type.n_dims != n + 2 || x[1]->type.n_dims != n + 2)
         return ig__fail_shapes(&x[0]->ctx->error, op,

@@ -126,6 +126,7 @@ const ig__op ig__op_rms_norm = {.name = "rms_norm",
                                 .eval = ig__rms_norm_eval,
                                 .room = ig__norm_room,
                                 .work = ig__norm_work,
+                                .done = ig__norm_done,
                                 .gradient = ig__rms_norm_gradient,
                                 .needs = {IG_IN(0) | IG_IN(1), IG_IN(0)},
                                 .precision = IG_PRECISION_HIGH};

@@ -316,19 +316,26 @@ static void select_explain(const ig__eval *e, int64_t at, ig_error *err)
     explain_index(e, at, "index_select", e->in[0].type->dims[a->dim].plus, err);
 }
 
-/* d added to zeros of x's type at the ids. */
-static ig_tensor *unpick(const ig__type *x, ig_tensor *ids, ig_tensor *d,
-                         const dim_attrs *attrs)
+/* The gradient of input i, whose slices at the ids were taken: d_out added there, to zeros or to what
+ * is there already. */
+static void unpick(ig__gradient *g, int i, ig_tensor *ids, const dim_attrs *attrs)
 {
+    ig_tensor *d = g->d_out[0], *onto = g->onto[i];
     if (!d)
-        return NULL;
-    ig_tensor *const in[3] = {zeros_as(d->ctx, x, d->type.dtype), ids, ig_contiguous(d)};
-    return ig__apply(d->ctx, &ig__op_index_add, attrs, in, 3);
+        return;
+    if (onto && onto->type.dtype != d->type.dtype)
+        onto = NULL;
+    ig_tensor *x = onto ? onto : zeros_as(g->ctx, g->type[i], d->type.dtype);
+    ig_tensor *const in[3] = {x, ids, ig_contiguous(d)};
+    if (!g->ctx->no_grad)
+        g->d_in[i] = ig__apply(g->ctx, &ig__op_index_add, attrs, in, 3);
+    else if (ig__apply_into(&ig__op_index_add, attrs, in, 3, x) && !onto)
+        g->d_in[i] = x;
 }
 
 static void select_gradient(ig__gradient *g)
 {
-    g->d_in[0] = unpick(g->type[0], g->in[1], g->d_out[0], g->attrs);
+    unpick(g, 0, g->in[1], g->attrs);
 }
 
 const ig__op ig__op_index_select = {.name = "index_select",
@@ -374,7 +381,7 @@ void ig__gather_rows_explain(const ig__eval *e, int64_t at, ig_error *err)
 }
 void ig__gather_rows_gradient(ig__gradient *g)
 {
-    g->d_in[0] = unpick(g->type[0], g->in[1], g->d_out[0], &first_dim);
+    unpick(g, 0, g->in[1], &first_dim);
 }
 
 int64_t ig__embedding_units(const ig__eval *e)
@@ -398,7 +405,7 @@ void ig__embedding_explain(const ig__eval *e, int64_t at, ig_error *err)
 }
 void ig__embedding_gradient(ig__gradient *g)
 {
-    g->d_in[1] = unpick(g->type[1], g->in[0], g->d_out[0], &first_dim);
+    unpick(g, 1, g->in[0], &first_dim);
 }
 
 /* ---- index_add --------------------------------------------------------------------------------------------- */
@@ -420,6 +427,8 @@ static ig_status index_add_shape(ig__type *out, const ig__type *const *in, int n
 enum { OWNERS = 16 };
 static int64_t index_add_units(const ig__eval *e)
 {
+    if (!e->phase && e->in[0].data == e->out[0].data)
+        return 0; /* in place: what is added to is there */
     return e->phase ? OWNERS : (e->out[0].n + IG_SPAN - 1) / IG_SPAN;
 }
 
@@ -465,6 +474,8 @@ static void index_add_eval(const ig__eval *e, int64_t begin, int64_t end)
 
 static double index_add_work(const ig__eval *e)
 {
+    if (e->in[0].data == e->out[0].data)
+        return (double)e->in[2].n;
     return (double)(e->out[0].n + e->in[2].n);
 }
 

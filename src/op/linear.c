@@ -157,9 +157,11 @@ const ig__op ig__op_linear = {.name = "linear",
                               .eval = ig__linear_eval,
                               .room = ig__linear_room,
                               .work = ig__linear_work,
+                              .keeps_units = true,
                               .gradient = ig__linear_gradient,
                               .needs = {IG_IN(1), IG_IN(0)},
-                              .precision = IG_PRECISION_LOW};
+                              .precision = IG_PRECISION_LOW,
+                              .keeps = 1 << 2};
 
 /* ---- pack, norm_pack ----------------------------------------------------------------------- */
 

@@ -6,20 +6,27 @@
  * The gradients are made on the way, while a chunk's logits are at hand, so that no product is done twice;
  * the row linear_entropy ties them to the loss, and backward only scales them. The size of a chunk
  * depends on V alone.
+ *
+ * Under mixed precision x and w come in 16 bits, logits, loss and gradients are f32, and dlogits are rounded
+ * for their products. To f16 they are rounded F16_SCALE times as large, since 1/N of a small probability
+ * would vanish.
  */
 #include "op/network.h"
 
 #include "ingot/grad.h"
 #include "ingot/op.h"
 #include "kernel/matmul.h"
-#include "op/apply.h"
+#include "op/autocast.h"
 #include "op/op_int.h"
 #include "op/pointwise.h"
+#include "op/product.h"
 
 #include <string.h>
 
 /* Bytes of a chunk's logits, in f32: a few times what caches hold. */
 static const int64_t CHUNK_BYTES = 32 << 20;
+/* softmax minus one-hot is at most 1, so this stays far below the 65504 of f16 */
+static const double F16_SCALE = 4096;
 
 /* ---- the row: loss, then n operands, then their gradients -> loss ---------------------------------- */
 
@@ -60,7 +67,8 @@ const ig__op ig__op_linear_entropy = {.name = "linear_entropy",
                                       .eval = tie_eval,
                                       .gradient = tie_gradient,
                                       .needs = {0, ALL, ALL, ALL},
-                                      .precision = IG_PRECISION_HIGH};
+                                      .precision = IG_PRECISION_HIGH,
+                                      .keeps = 0xffff};
 
 /* ---- a product added to what is there: a [R,M], b [R,N] -> onto [M,N] += a^T b -------------------------- */
 
@@ -160,7 +168,8 @@ const ig__op ig__op_add_product = {.name = "add_product",
                                    .room = add_product_room,
                                    .work = add_product_work,
                                    .gradient = ig__gradient_missing,
-                                   .precision = IG_PRECISION_LOW};
+                                   .precision = IG_PRECISION_LOW,
+                                   .keeps = 0xffff};
 
 /* ---- the walk over chunks ------------------------------------------------------------------------------ */
 
@@ -169,8 +178,10 @@ typedef struct head {
     ig_tensor *x, *w, *bias, *targets; /* without history; bias may be NULL */
     ig_cross_entropy_opts opts;        /* sum */
     ig_tensor *share;                  /* of a row's loss in the result: 1, or 1 / count */
-    ig_tensor *loss;                   /* the sum so far */
-    ig_tensor *d[3];                   /* of x, w, bias; NULL: not wanted */
+    ig_tensor *weight; /* of a row in the gradients: `share`, or F16_SCALE */
+    ig__type wide;     /* f32, or x's own where precision is not mixed */
+    ig_tensor *loss;   /* the sum so far */
+    ig_tensor *d[3];   /* of x, w, bias; NULL: not wanted */
     bool want[3];
 } head;
 
@@ -187,17 +198,21 @@ static ig_tensor *joined(ig_tensor *sum, ig_tensor *part)
 static bool add_gradients(head *h, ig_tensor *x, ig_tensor *d, int64_t first, int64_t end)
 {
     static const int rows = 0;
-    if (h->want[0] && !ig_assign(ig_slice(h->d[0], 0, first, end, 1), ig_matmul(d, h->w)))
+    ig_tensor *const whole = d;
+    d = ig__cast(d, x ? x->type.dtype : IG_DTYPE_F32);
+    if (h->want[0] &&
+        !ig_assign(ig_slice(h->d[0], 0, first, end, 1), ig__matmul_for(&h->wide, d, h->w)))
         return false;
     if (h->want[1] && h->d[1]) {
         ig_tensor *const in[3] = {h->d[1], d, x};
         if (!ig__apply_into(&ig__op_add_product, NULL, in, 3, h->d[1]))
             return false;
     } else if (h->want[1] &&
-               !(h->d[1] = joined(NULL, ig_matmul(ig_transpose(d, 0, 1), x)))) {
+               !(h->d[1] =
+                     joined(NULL, ig__matmul_for(&h->wide, ig_transpose(d, 0, 1), x)))) {
         return false;
     }
-    return !h->want[2] || (h->d[2] = joined(h->d[2], ig_sum(d, 1, &rows, false)));
+    return !h->want[2] || (h->d[2] = joined(h->d[2], ig_sum(whole, 1, &rows, false)));
 }
 
 /* Rows [first, end). */
@@ -206,13 +221,19 @@ static bool add_chunk(head *h, int64_t first, int64_t end)
     const bool grads = h->want[0] || h->want[1] || h->want[2];
     ig_tensor *x = ig_slice(h->x, 0, first, end, 1), *d = NULL;
     ig_grad_enable(h->ctx, false);
-    ig_tensor *logits = ig_linear(x, h->w, h->bias);
+    ig_tensor *logits = NULL;
+    if (x && h->wide.dtype == x->type.dtype) {
+        logits = ig_linear(x, h->w, h->bias);
+    } else {
+        logits = ig__matmul_for(&h->wide, x, ig_transpose(h->w, 0, 1));
+        logits = h->bias ? ig_add(logits, h->bias) : logits;
+    }
     ig_grad_enable(h->ctx, grads);
     if (grads && !ig_tensor_require_grad(logits, true))
         return false;
     ig_tensor *targets = ig_slice(h->targets, 0, first, end, 1);
     ig_tensor *loss = ig__cross_entropy_from(logits, targets, &h->opts, first);
-    if (grads && ig_gradients(&d, &logits, 1, &loss, &h->share, 1, NULL) != IG_OK)
+    if (grads && ig_gradients(&d, &logits, 1, &loss, &h->weight, 1, NULL) != IG_OK)
         return false;
     ig_grad_enable(h->ctx, false);
     if (grads && !add_gradients(h, x, d, first, end))
@@ -266,16 +287,24 @@ static ig_tensor *loss_of(head *h, ig_tensor *const operands[3],
     h->w = ig_detach(operands[1]);
     h->bias = operands[2] ? ig_detach(operands[2]) : NULL;
     const bool was = ig_grad_enable(ctx, false);
-    h->share = share_of(h->targets, operands[0]->type.dtype, opts);
+    const ig_dtype autocast = ctx->autocast, wide = h->wide.dtype;
+    ctx->autocast = IG_DTYPE_F32; /* types are chosen here */
+    h->weight = h->share = share_of(h->targets, wide, opts);
+    const bool scales = autocast == IG_DTYPE_F16 && h->x && h->x->type.dtype == autocast;
+    if (scales)
+        h->weight = ig_tensor_scalar(ctx, wide, F16_SCALE);
     if (h->want[0])
         h->d[0] =
-            ig_zeros(ctx, h->x->type.dtype, 2,
+            ig_zeros(ctx, wide, 2,
                      (const int64_t[]){h->x->type.dims[0].plus, h->x->type.dims[1].plus});
-    const bool done = walk(h);
+    bool done = walk(h);
     ig_grad_enable(ctx, false);
+    for (int i = 0; i < 3 && done && scales; i++)
+        done = !h->d[i] || ig_mul_into(h->d[i], ig_scale(h->share, 1 / F16_SCALE));
     ig_tensor *loss =
         done ? ig_mul(h->loss, ig__cast(h->share, h->loss->type.dtype)) : NULL;
-    loss = loss ? ig__cast(loss, operands[0]->type.dtype) : NULL;
+    loss = loss ? ig__cast(loss, wide) : NULL;
+    ctx->autocast = autocast;
     ig_grad_enable(ctx, was);
     return loss;
 }
@@ -293,6 +322,11 @@ ig_tensor *ig_linear_cross_entropy(ig_tensor *x, ig_tensor *w, ig_tensor *bias,
         return ig__fail_shapes(&x->ctx->error, "linear_cross_entropy",
                                "wants x [..,D] and w [V,D]", &x->type, &w->type),
                NULL;
+    ig_tensor *low[2] = {x, w};
+    if (!ig__autocast_low(low, 2))
+        return NULL;
+    x = low[0];
+    w = low[1];
     const int64_t width = w->type.dims[1].plus, n = targets->n;
     if (x->type.dtype != w->type.dtype || x->n != n * width)
         return ig__fail_shapes(&x->ctx->error, "linear_cross_entropy",
@@ -303,6 +337,10 @@ ig_tensor *ig_linear_cross_entropy(ig_tensor *x, ig_tensor *w, ig_tensor *bias,
     ig_tensor *operands[3] = {ig_reshape(x, 2, (const int64_t[]){n, width}), w, bias};
     h.targets = ig_reshape(targets, 1, &n);
     h.opts.sum = true;
+    h.wide = (ig__type){.dtype = x->ctx->autocast != IG_DTYPE_F32 &&
+                                         x->type.dtype == x->ctx->autocast
+                                     ? IG_DTYPE_F32
+                                     : x->type.dtype};
     if (!operands[0] || !h.targets)
         return NULL;
     ig_tensor *in[7] = {loss_of(&h, operands, opts ? opts : &defaults)};

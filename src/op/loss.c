@@ -44,6 +44,8 @@ static ig_status cross_entropy_shape(ig__type *out, const ig__type *const *in, i
     return IG_OK;
 }
 
+enum { ROWS = 64 }; /* that are taken at a time */
+
 typedef struct entropy_walk {
     ig__reduction x, y; /* rows of logits; y: of the gradient */
     ig__walk_over t, lse;
@@ -63,18 +65,22 @@ static entropy_walk walk_of(const ig__eval *e, const ig__array *lse)
     return w;
 }
 
-/* The row's target; -1: it does not count. A target out of range is a fault and does not count. */
-static int64_t target_of(const ig__eval *e, const entropy_walk *w, int64_t row)
+/* Targets of rows [first, first + n); -1: the row does not count. A target out of range is a fault and
+ * does not count. */
+static void load_targets(const ig__eval *e, const entropy_walk *w, int64_t first, int64_t n,
+                         int64_t *targets)
 {
     const entropy_attrs *a = e->attrs;
-    int64_t t;
-    ig__walk_load(&w->t, row, 1, &t, IG_COMPUTE_I64);
-    if (a->use_ignore && t == a->ignore)
-        return -1;
-    if (t >= 0 && t < w->x.n)
-        return t;
-    ig__fault(e, row);
-    return -1;
+    ig__walk_load(&w->t, first, n, targets, IG_COMPUTE_I64);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t t = targets[i];
+        if (a->use_ignore && t == a->ignore) {
+            targets[i] = -1;
+        } else if (t < 0 || t >= w->x.n) {
+            targets[i] = -1;
+            ig__fault(e, first + i);
+        }
+    }
 }
 
 /* *lse_out and the row's loss. */
@@ -135,23 +141,33 @@ static double tree_sum(const double *x, int64_t n)
     return total;
 }
 
+/* Losses and log-sum-exps of rows [first, first + n), n <= ROWS. */
+static void entropy_rows(const ig__eval *e, const entropy_walk *w, int64_t first, int64_t n)
+{
+    double *losses = e->shared, *counts = losses + e->in[1].n, lse[ROWS];
+    int64_t targets[ROWS];
+    load_targets(e, w, first, n, targets);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t o = first + i, t = targets[i];
+        lse[i] = losses[o] = 0;
+        counts[o] = t >= 0;
+        if (t >= 0)
+            losses[o] = row_loss(e, ig__row_load(&w->x, o, w->compute, e->scratch), w->x.n,
+                                 t, w->compute, &lse[i]);
+    }
+    ig__walk_store(&w->lse, first, n, lse, IG_COMPUTE_F64);
+}
+
 static void cross_entropy_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
     const entropy_attrs *a = e->attrs;
-    const entropy_walk w = walk_of(e, &e->out[1]);
-    double *losses = e->shared, *counts = losses + e->in[1].n;
+    const double *losses = e->shared, *counts = losses + e->in[1].n;
     if (e->phase == 0) {
-        for (int64_t o = begin * w.rows_a_unit; o < end * w.rows_a_unit && o < w.x.n_out;
-             o++) {
-            const int64_t t = target_of(e, &w, o);
-            double lse = 0;
-            losses[o] = 0;
-            if (t >= 0)
-                losses[o] = row_loss(e, ig__row_load(&w.x, o, w.compute, e->scratch), w.x.n,
-                                     t, w.compute, &lse);
-            counts[o] = t >= 0;
-            ig__walk_store(&w.lse, o, 1, &lse, IG_COMPUTE_F64);
-        }
+        const entropy_walk w = walk_of(e, &e->out[1]);
+        const int64_t most = end * w.rows_a_unit,
+                      last = most < w.x.n_out ? most : w.x.n_out;
+        for (int64_t o = begin * w.rows_a_unit; o < last; o += ROWS)
+            entropy_rows(e, &w, o, last - o < ROWS ? last - o : ROWS);
         return;
     }
     const double count = tree_sum(counts, e->in[1].n);
@@ -246,11 +262,16 @@ static int64_t grad_units(const ig__eval *e)
 static void count_rows(const ig__eval *e, const entropy_walk *w)
 {
     const entropy_attrs *a = e->attrs;
-    double d, count = 0;
-    for (int64_t o = 0; o < w->x.n_out; o++)
-        count += target_of(e, w, o) >= 0;
+    int64_t targets[ROWS], count = 0;
+    double d;
+    for (int64_t o = 0; o < w->x.n_out; o += ROWS) {
+        const int64_t n = w->x.n_out - o < ROWS ? w->x.n_out - o : ROWS;
+        load_targets(e, w, o, n, targets);
+        for (int64_t i = 0; i < n; i++)
+            count += targets[i] >= 0;
+    }
     ig__load(&d, IG_COMPUTE_F64, e->in[3].data, e->in[3].type->dtype, 1, 1);
-    *(double *)e->shared = a->sum ? d : count > 0 ? d / count : 0;
+    *(double *)e->shared = a->sum ? d : count > 0 ? d / (double)count : 0;
 }
 
 static void grad_row(const ig__eval *e, void *y_, const void *x_, int64_t n, int64_t target,
@@ -271,6 +292,22 @@ static void grad_row(const ig__eval *e, void *y_, const void *x_, int64_t n, int
         y[i] = scale * (exp(x[i] - lse) - (i == target ? 1 - s : 0) - s / (double)n);
 }
 
+static void grad_rows(const ig__eval *e, const entropy_walk *w, int64_t first, int64_t n)
+{
+    const double scale = *(const double *)e->shared;
+    char *buffer = e->scratch;
+    int64_t targets[ROWS];
+    double lse[ROWS];
+    load_targets(e, w, first, n, targets);
+    ig__walk_load(&w->lse, first, n, lse, IG_COMPUTE_F64);
+    for (int64_t i = 0; i < n; i++) {
+        const void *x = ig__row_load(&w->x, first + i, w->compute, buffer);
+        void *y = ig__row_place(&w->y, first + i, w->compute, buffer + w->x.n * 8);
+        grad_row(e, y, x, w->x.n, targets[i], w->compute, lse[i], scale);
+        ig__row_store(&w->y, first + i, y, w->compute);
+    }
+}
+
 static void cross_entropy_grad_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
     entropy_walk w = walk_of(e, &e->in[2]);
@@ -279,17 +316,9 @@ static void cross_entropy_grad_eval(const ig__eval *e, int64_t begin, int64_t en
         return;
     }
     ig__reduction_make(&w.y, &e->out[0], 1u << (e->in[0].type->n_dims - 1));
-    const double scale = *(const double *)e->shared;
-    char *buffer = e->scratch;
-    for (int64_t o = begin * w.rows_a_unit; o < end * w.rows_a_unit && o < w.x.n_out; o++) {
-        const int64_t t = target_of(e, &w, o);
-        const void *x = ig__row_load(&w.x, o, w.compute, buffer);
-        void *y = ig__row_place(&w.y, o, w.compute, buffer + w.x.n * 8);
-        double lse;
-        ig__walk_load(&w.lse, o, 1, &lse, IG_COMPUTE_F64);
-        grad_row(e, y, x, w.x.n, t, w.compute, lse, scale);
-        ig__row_store(&w.y, o, y, w.compute);
-    }
+    const int64_t most = end * w.rows_a_unit, last = most < w.x.n_out ? most : w.x.n_out;
+    for (int64_t o = begin * w.rows_a_unit; o < last; o += ROWS)
+        grad_rows(e, &w, o, last - o < ROWS ? last - o : ROWS);
 }
 
 const ig__op ig__op_cross_entropy_grad = {.name = "cross_entropy_grad",

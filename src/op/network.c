@@ -2,7 +2,7 @@
 #include "op/network.h"
 
 #include "ingot/op.h"
-#include "op/apply.h"
+#include "op/autocast.h"
 #include "op/op_int.h"
 
 ig_tensor *ig__contiguous(ig_tensor *x)
@@ -29,7 +29,7 @@ bool ig__alike(const char *op, ig_tensor **x, int n, ig_dtype *result)
     if (*result == IG_DTYPE_F32 && dtype == IG_DTYPE_F64)
         *result = IG_DTYPE_F64;
     for (int i = 0; i < n; i++)
-        if (x[i] && !(x[i] = ig__cast(x[i], dtype)))
+        if (x[i] && !(x[i] = ig__cast_past(x[i], dtype)))
             return false;
     return true;
 }

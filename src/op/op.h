@@ -106,6 +106,9 @@ typedef struct ig__gradient {
     ig_tensor *in[IG_MAX_INPUTS];        /* the saved ones, by `needs` of what is wanted */
     ig_tensor *out[IG_MAX_OUTPUTS];
     ig_tensor *d_out[IG_MAX_OUTPUTS]; /* NULL: zero */
+    /* What input i, a leaf, has of its gradient already, where it may be added to in place instead of
+     * setting d_in[i]; else NULL. */
+    ig_tensor *onto[IG_MAX_INPUTS];
     /* To be set, in the current scope; NULL: zero. May still have a shape that the input was
      * broadcast to, and another dtype: the walk sums and casts. */
     ig_tensor *d_in[IG_MAX_INPUTS];
@@ -181,9 +184,16 @@ typedef struct ig__op {
     void (*gradient)(ig__gradient *g); /* NULL: none flows */
     uint32_t needs[IG_MAX_INPUTS]; /* of the gradient of input i: IG_IN and IG_OUT bits */
     void (*explain)(const ig__eval *e, int64_t at, ig_error *err); /* of a fault */
+    bool
+        keeps_units; /* `n_units`, and what it prepares in `shared`, depend on types and strides
+                       * alone: a program asks once */
     uint16_t writes; /* bit i: input i is written in place; output 0 is the first of them */
-    bool random;     /* draws from the context's stream */
+    /* Of a row of one phase whose units finish out[0] in order: how many elements of it units
+     * [0, unit) have made. An elementwise step may follow unit by unit. NULL, or less than 0: they do not. */
+    int64_t (*done)(const ig__eval *e, int64_t unit);
+    bool random; /* draws from the context's stream */
     ig__precision precision;
+    uint16_t keeps; /* bit i: input i is taken as it is under mixed precision */
 } ig__op;
 
 enum { IG_SPAN = 16384 };
@@ -290,7 +300,7 @@ extern const ig__op
 extern const ig__op ig__op_neg, ig__op_abs, ig__op_sign, ig__op_square, ig__op_relu,
     ig__op_sqrt, ig__op_rsqrt, ig__op_reciprocal, ig__op_exp, ig__op_expm1, ig__op_log,
     ig__op_log1p, ig__op_sin, ig__op_cos, ig__op_tanh, ig__op_sigmoid, ig__op_softplus,
-    ig__op_erf, ig__op_floor, ig__op_ceil, ig__op_round, ig__op_trunc;
+    ig__op_erf, ig__op_floor, ig__op_ceil, ig__op_round, ig__op_trunc, ig__op_unary_grad;
 extern const ig__op ig__op_add_scalar, ig__op_clamp, ig__op_sub, ig__op_div, ig__op_maximum,
     ig__op_minimum, ig__op_pow, ig__op_where, ig__op_equal, ig__op_not_equal, ig__op_less,
     ig__op_less_equal, ig__op_logical_and, ig__op_logical_or, ig__op_logical_xor,

@@ -69,7 +69,7 @@ void ig__walk_make(ig__walk_over *w, const ig__array *x, const ig__type *type)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static ig__number number_of(ig_dtype dtype)
+ig__number ig__number_of(ig_dtype dtype)
 {
     static const ig__number of[IG_DTYPE_COUNT] = {
         [IG_DTYPE_F32] = IG__NUMBER_F32,  [IG_DTYPE_F64] = IG__NUMBER_F64,
@@ -80,12 +80,27 @@ static ig__number number_of(ig_dtype dtype)
     return of[dtype];
 }
 
+/* One element n times. */
+static void spread(void *dst, ig__compute to, const void *src, ig_dtype from, int64_t n)
+{
+    ig__load(dst, to, src, from, 1, n < 1 ? n : 1);
+    if (to == IG_COMPUTE_F32)
+        for (int64_t i = 1; i < n; i++)
+            ((float *)dst)[i] = ((const float *)dst)[0];
+    else
+        for (int64_t i = 1; i < n; i++)
+            memcpy((char *)dst + i * 8, dst, 8);
+}
+
 static void load(const ig__walk_over *w, void *dst, ig__compute to, const void *src,
                  int64_t n)
 {
     const int64_t stride = w->strides[w->n_dims - 1];
-    if (w->t && stride == 1)
-        w->t->convert(number_of(ig__dtype_of(to)), number_of(w->dtype), dst, src, n);
+    if (stride == 0)
+        spread(dst, to, src, w->dtype, n);
+    else if (w->t && stride == 1)
+        w->t->convert(ig__number_of(ig__dtype_of(to)), ig__number_of(w->dtype), dst, src,
+                      n);
     else
         ig__load(dst, to, src, w->dtype, stride, n);
 }
@@ -95,7 +110,8 @@ static void store(const ig__walk_over *w, void *dst, const void *src, ig__comput
 {
     const int64_t stride = w->strides[w->n_dims - 1];
     if (w->t && stride == 1)
-        w->t->convert(number_of(w->dtype), number_of(ig__dtype_of(from)), dst, src, n);
+        w->t->convert(ig__number_of(w->dtype), ig__number_of(ig__dtype_of(from)), dst, src,
+                      n);
     else
         ig__store(dst, w->dtype, stride, src, from, n);
 }
@@ -163,8 +179,7 @@ void ig__walk_store(const ig__walk_over *w, int64_t first, int64_t n, const void
     }
 }
 
-/* The same bytes of a bool operand, not converted. */
-static void load_bytes(const ig__walk_over *w, int64_t first, int64_t n, uint8_t *dst)
+void ig__walk_load_bytes(const ig__walk_over *w, int64_t first, int64_t n, uint8_t *dst)
 {
     const int64_t stride = w->strides[w->n_dims - 1];
     runs r;
@@ -174,8 +189,8 @@ static void load_bytes(const ig__walk_over *w, int64_t first, int64_t n, uint8_t
             dst[i] = (uint8_t)w->data[offset + i * stride];
 }
 
-static void store_bytes(const ig__walk_over *w, int64_t first, int64_t n,
-                        const uint8_t *src)
+void ig__walk_store_bytes(const ig__walk_over *w, int64_t first, int64_t n,
+                          const uint8_t *src)
 {
     const int64_t stride = w->strides[w->n_dims - 1];
     runs r;
@@ -220,7 +235,7 @@ void ig__pointwise(const ig__eval *e, ig__span_fn *const *span, int64_t begin, i
                 x[i] = in[i].data + at;
                 if (in[i].n_dims == 1 && in[i].strides[0] == 1)
                     continue;
-                load_bytes(&in[i], at, n, (uint8_t *)buffer);
+                ig__walk_load_bytes(&in[i], at, n, (uint8_t *)buffer);
                 x[i] = buffer;
                 buffer += IG_CHUNK * size;
                 continue;
@@ -235,7 +250,7 @@ void ig__pointwise(const ig__eval *e, ig__span_fn *const *span, int64_t begin, i
         void *y = out_ready ? out.data + (size_t)at * out_size : buffer;
         span[compute](e, y, x, n);
         if (!out_ready && truths)
-            store_bytes(&out, at, n, y);
+            ig__walk_store_bytes(&out, at, n, y);
         else if (!out_ready)
             ig__walk_store(&out, at, n, y, compute);
     }
@@ -290,7 +305,7 @@ void ig__copy_eval(const ig__eval *e, int64_t begin, int64_t end)
     if (plain && in.n_dims == 1 && in.strides[0] == 1) {
         const int64_t at = begin * IG_SPAN;
         if (at < last)
-            e->t->convert(number_of(out.dtype), number_of(dtype),
+            e->t->convert(ig__number_of(out.dtype), ig__number_of(dtype),
                           out.data + (size_t)at * ig_dtype_block_bytes(out.dtype),
                           in.data + (size_t)at * ig_dtype_block_bytes(dtype), last - at);
         return;

@@ -43,5 +43,11 @@ void ig__walk_load(const ig__walk_over *w, int64_t first, int64_t n, void *dst,
                    ig__compute to);
 void ig__walk_store(const ig__walk_over *w, int64_t first, int64_t n, const void *src,
                     ig__compute from);
+/* The bytes of bools as they are, not converted. */
+void ig__walk_load_bytes(const ig__walk_over *w, int64_t first, int64_t n, uint8_t *dst);
+void ig__walk_store_bytes(const ig__walk_over *w, int64_t first, int64_t n,
+                          const uint8_t *src);
+/* The kernels' name of a plain dtype. */
+ig__number ig__number_of(ig_dtype dtype);
 
 #endif

@@ -1,4 +1,6 @@
-/* Products of matrices: matmul, and linear with plain weights.
+/* Products of matrices: matmul, with a bias where it stands for a layer, and linear with plain weights.
+ * matmul_wide is matmul of 16-bit operands whose sums are not rounded: f32. It is what gradients of f32
+ * weights and activations are made of under mixed precision.
  *
  * A product is described to the kernels by strides, so transposes and views need no copy. Up to two leading
  * dimensions are the kernels' batch; more are walked here. The gradient is two more products:
@@ -8,7 +10,7 @@
 
 #include "ingot/op.h"
 #include "kernel/matmul.h"
-#include "op/apply.h"
+#include "op/autocast.h"
 #include "op/op_int.h"
 
 #include <string.h>
@@ -31,10 +33,16 @@ static bool number_of(ig__mm_type *out, ig_dtype dtype)
 
 /* ---- matmul ----------------------------------------------------------------------------------------- */
 
+/* The type that products of this one are summed in; a bias that joins the sums has it too. */
+static ig_dtype sums_of(ig_dtype dtype)
+{
+    return dtype == IG_DTYPE_F64 ? IG_DTYPE_F64 : IG_DTYPE_F32;
+}
+
 static ig_status matmul_shape(ig__type *out, const ig__type *const *in, int n_in,
                               const void *attrs, ig_error *err)
 {
-    (void)n_in, (void)attrs;
+    (void)attrs;
     const ig__type *x = in[0], *y = in[1];
     ig__mm_type number;
     if (x->dtype != y->dtype || !number_of(&number, x->dtype) || x->n_dims < 2 ||
@@ -48,6 +56,9 @@ static ig_status matmul_shape(ig__type *out, const ig__type *const *in, int n_in
     const ig__type *const leading[2] = {&a, &b};
     if (ig__broadcast(out, leading, 2, "matmul", NULL) != IG_OK)
         return ig__fail_shapes(err, "matmul", "leading dimensions do not broadcast", x, y);
+    if (n_in > 2 && (in[2]->n_dims != 1 || in[2]->dtype != sums_of(x->dtype) ||
+                     !ig__dim_same(in[2]->dims[0], y->dims[y->n_dims - 1])))
+        return ig__fail_shapes(err, "matmul", "the bias does not fit", y, in[2]);
     out->dtype = x->dtype;
     out->dims[out->n_dims++] = x->dims[x->n_dims - 2];
     out->dims[out->n_dims++] = y->dims[y->n_dims - 1];
@@ -60,7 +71,7 @@ typedef struct product {
     int64_t n_outer; /* products of the plan: leading dimensions beyond two */
     int n_outer_dims;
     int64_t outer[IG_MAX_DIMS], step[3][IG_MAX_DIMS]; /* of x, y, out, in elements */
-    size_t size;
+    size_t size[3];                                   /* of an element of x, y, out */
 } product;
 
 typedef struct walk_state {
@@ -100,7 +111,8 @@ static void make_product(product *p, const ig__eval *e)
         set_layout(layouts[i], arrays[i]);
     p->n_outer = 1;
     p->n_outer_dims = n > 4 ? n - 4 : 0;
-    p->size = ig_dtype_block_bytes(out->dtype);
+    for (int i = 0; i < 3; i++)
+        p->size[i] = ig_dtype_block_bytes(arrays[i]->type->dtype);
     for (int d = 0; d < n - 2; d++) {
         const int batch = d - p->n_outer_dims; /* 0 or 1: the kernels' */
         const int at = n - 2 - p->n_outer_dims == 1 ? 1 : batch;
@@ -143,10 +155,9 @@ static void begin_outer(walk_state *w, const product *p, const ig__eval *e, int6
             offset[i] += rest % p->outer[d] * p->step[i][d];
         rest /= p->outer[d];
     }
-    const int64_t size = (int64_t)p->size;
-    w->data = (ig__mm_data){.a = e->in[0].data + offset[0] * size,
-                            .b = e->in[1].data + offset[1] * size,
-                            .c = e->out[0].data + offset[2] * size,
+    w->data = (ig__mm_data){.a = e->in[0].data + offset[0] * (int64_t)p->size[0],
+                            .b = e->in[1].data + offset[1] * (int64_t)p->size[1],
+                            .c = e->out[0].data + offset[2] * (int64_t)p->size[2],
                             .bias = e->n_in > 2 ? e->in[2].data : NULL};
     w->outer = outer;
     ig__mm_walk_begin(&w->walk, &p->plan, &w->data,
@@ -185,26 +196,66 @@ static void matmul_cost(ig__cost *cost, const ig__type *const *in, int n_in,
         2.0 * (double)ig__type_count(out) * (double)in[0]->dims[in[0]->n_dims - 1].plus;
 }
 
+static bool is_16_bits(ig_dtype dtype)
+{
+    return dtype == IG_DTYPE_F16 || dtype == IG_DTYPE_BF16;
+}
+
+ig_tensor *ig__matmul_for(const ig__type *wanted, ig_tensor *x, ig_tensor *y)
+{
+    if (!x || !y || wanted->dtype != IG_DTYPE_F32 || x->type.dtype != y->type.dtype ||
+        !is_16_bits(x->type.dtype))
+        return ig_matmul(x, y);
+    return ig__apply2(&ig__op_matmul_wide, NULL, x, y);
+}
+
 static void matmul_gradient(ig__gradient *g)
 {
+    ig_tensor *d = g->d_out[0], *x = g->in[0], *y = g->in[1];
+    d = ig__cast(d, x ? x->type.dtype : y->type.dtype); /* of matmul_wide it is f32 */
     if (ig__wants(g, 0))
-        g->d_in[0] = ig_matmul(g->d_out[0], ig_transpose(g->in[1], -1, -2));
+        g->d_in[0] = ig__matmul_for(g->type[0], d, ig_transpose(y, -1, -2));
     if (ig__wants(g, 1))
-        g->d_in[1] = ig_matmul(ig_transpose(g->in[0], -1, -2), g->d_out[0]);
+        g->d_in[1] = ig__matmul_for(g->type[1], ig_transpose(x, -1, -2), d);
+    if (g->n_in > 2 && ig__wants(g, 2))
+        g->d_in[2] = g->d_out[0]; /* the walk sums */
 }
 
 const ig__op ig__op_matmul = {.name = "matmul",
                               .n_in_least = 2,
-                              .n_in_most = 2,
+                              .n_in_most = 3,
                               .shape = matmul_shape,
                               .cost = matmul_cost,
                               .n_units = matmul_units,
                               .eval = matmul_eval,
                               .room = matmul_room,
                               .work = matmul_work,
+                              .keeps_units = true,
                               .gradient = matmul_gradient,
                               .needs = {IG_IN(1), IG_IN(0)},
                               .precision = IG_PRECISION_LOW};
+
+static ig_status wide_shape(ig__type *out, const ig__type *const *in, int n_in,
+                            const void *attrs, ig_error *err)
+{
+    IG_TRY(matmul_shape(out, in, n_in, attrs, err));
+    if (is_16_bits(out->dtype))
+        out->dtype = IG_DTYPE_F32;
+    return IG_OK;
+}
+
+const ig__op ig__op_matmul_wide = {.name = "matmul_wide",
+                                   .n_in_least = 2,
+                                   .n_in_most = 2,
+                                   .shape = wide_shape,
+                                   .cost = matmul_cost,
+                                   .n_units = matmul_units,
+                                   .eval = matmul_eval,
+                                   .room = matmul_room,
+                                   .work = matmul_work,
+                                   .gradient = matmul_gradient,
+                                   .needs = {IG_IN(1), IG_IN(0)},
+                                   .precision = IG_PRECISION_LOW};
 
 /* ---- linear, with plain weights ----------------------------------------------------------------------- */
 
@@ -220,7 +271,7 @@ ig_status ig__linear_plain_shape(ig__type *out, const ig__type *const *in, int n
     if (!ig__dim_same(x->dims[x->n_dims - 1], w->dims[1]))
         return ig__fail_shapes(err, "linear", "inner sizes differ", x, w);
     if (n_in > 2 && (in[2]->n_dims != 1 || !ig__dim_same(in[2]->dims[0], w->dims[0]) ||
-                     in[2]->dtype != x->dtype))
+                     in[2]->dtype != sums_of(x->dtype)))
         return ig__fail_shapes(err, "linear", "the bias does not fit", w, in[2]);
     *out = *x;
     out->dims[x->n_dims - 1] = w->dims[0];
@@ -254,8 +305,7 @@ static void make_linear(product *p, const ig__eval *e)
     q.c.row = q.n;
     q.c.col = 1;
     p->n_outer = 1;
-    p->n_outer_dims = 0;
-    p->size = ig_dtype_block_bytes(y->type->dtype);
+    p->n_outer_dims = 0; /* so sizes are not asked for */
     p->plan = ig__mm_plan_make(e->k, &q, e->n_threads);
 }
 
@@ -290,7 +340,7 @@ void ig__linear_gradient(ig__gradient *g)
 {
     ig_tensor *d = g->d_out[0];
     if (ig__wants(g, 0))
-        g->d_in[0] = ig_matmul(d, g->in[1]);
+        g->d_in[0] = ig__matmul_for(g->type[0], d, g->in[1]);
     if (ig__wants(g, 1)) {
         ig_tensor *x = g->in[0];
         const int64_t k = ig_tensor_dim(x, -1), n = ig_tensor_dim(d, -1);
@@ -298,7 +348,7 @@ void ig__linear_gradient(ig__gradient *g)
             x = ig_reshape(x, IG_SHAPE(k ? x->n / k : 0, k));
             d = ig_reshape(d, IG_SHAPE(n && d ? d->n / n : 0, n));
         }
-        g->d_in[1] = ig_matmul(ig_transpose(d, 0, 1), x);
+        g->d_in[1] = ig__matmul_for(g->type[1], ig_transpose(d, 0, 1), x);
     }
     if (g->n_in > 2 && ig__wants(g, 2))
         g->d_in[2] = g->d_out[0]; /* the walk sums */
@@ -308,6 +358,11 @@ void ig__linear_gradient(ig__gradient *g)
 
 ig_tensor *ig_matmul(ig_tensor *x, ig_tensor *y)
 {
+    ig_tensor *operands[2] = {x, y};
+    if (!ig__autocast_low(operands, 2))
+        return NULL;
+    x = operands[0];
+    y = operands[1];
     if (!ig__meet("matmul", &x, &y))
         return NULL;
     const bool row = x->type.n_dims == 1, column = y->type.n_dims == 1;
@@ -318,6 +373,29 @@ ig_tensor *ig_matmul(ig_tensor *x, ig_tensor *y)
     if (column)
         z = ig_squeeze(z, -1);
     return row ? ig_squeeze(z, column ? -1 : -2) : z;
+}
+
+/* x w [+ bias], by a row that adds a bias itself where that does not change the type of the result. */
+static ig_tensor *with_bias(const ig__op *op, ig_tensor *x, ig_tensor *w, ig_tensor *bias)
+{
+    const ig_dtype dtype = x->type.dtype;
+    const bool fits = bias && bias->contiguous &&
+                      (bias->type.dtype == dtype || x->ctx->autocast != IG_DTYPE_F32);
+    if (fits && !(bias = ig__cast_past(bias, sums_of(dtype))))
+        return NULL;
+    ig_tensor *const in[3] = {x, w, bias};
+    ig_tensor *y = ig__apply(NULL, op, NULL, in, fits ? 3 : 2);
+    return bias && !fits ? ig_add(y, bias) : y;
+}
+
+ig_tensor *ig__matmul_bias(ig_tensor *x, ig_tensor *w, ig_tensor *bias)
+{
+    ig_tensor *operands[2] = {x, w};
+    if (!bias || !ig__autocast_low(operands, 2))
+        return NULL;
+    x = operands[0];
+    w = operands[1];
+    return ig__meet("matmul", &x, &w) ? with_bias(&ig__op_matmul, x, w, bias) : NULL;
 }
 
 /* Do the leading dimensions merge to rows of one stride? */
@@ -338,14 +416,14 @@ static bool has_rows(const ig_tensor *x)
 
 ig_tensor *ig_linear(ig_tensor *x, ig_tensor *w, ig_tensor *bias)
 {
+    ig_tensor *operands[2] = {x, w};
+    if (!ig__autocast_low(operands, 2))
+        return NULL;
+    x = operands[0];
+    w = operands[1];
     if (!ig__meet("linear", &x, &w))
         return NULL;
-    const bool fits = bias &&
-                      (x->type.dtype == IG_DTYPE_F32 || x->type.dtype == IG_DTYPE_F64) &&
-                      bias->type.dtype == x->type.dtype && bias->contiguous;
     if (!has_rows(x))
         x = ig_contiguous(x);
-    ig_tensor *const in[3] = {x, w, bias};
-    ig_tensor *y = ig__apply(NULL, &ig__op_linear, NULL, in, fits ? 3 : 2);
-    return bias && !fits ? ig_add(y, bias) : y;
+    return x ? with_bias(&ig__op_linear, x, w, bias) : NULL;
 }

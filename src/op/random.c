@@ -214,6 +214,42 @@ const ig__op ig__op_dropout_grad = {.name = "dropout_grad",
                                     .gradient = dropout_grad_gradient,
                                     .needs = {IG_IN(1)}};
 
+/* ---- a key: what another row draws by ------------------------------------------------------------------------- */
+
+static ig_status key_shape(ig__type *out, const ig__type *const *in, int n_in,
+                           const void *attrs, ig_error *err)
+{
+    (void)in, (void)n_in, (void)attrs, (void)err;
+    *out = (ig__type){.dtype = IG_DTYPE_I64, .n_dims = 1};
+    out->dims[0] = ig__dim_of(2);
+    return IG_OK;
+}
+
+static void key_eval(const ig__eval *e, int64_t begin, int64_t end)
+{
+    (void)begin, (void)end;
+    int64_t *key = (int64_t *)(void *)e->out[0].data;
+    key[0] = (int64_t)e->seed;
+    key[1] = (int64_t)e->draw;
+}
+
+const ig__op ig__op_random_key = {.name = "random_key",
+                                  .effect = true,
+                                  .shape = key_shape,
+                                  .eval = key_eval,
+                                  .random = true};
+
+ig_tensor *ig__random_key(ig_context *ctx)
+{
+    return ig__apply(ctx, &ig__op_random_key, NULL, NULL, 0);
+}
+
+ig_tensor *ig__dropout_again(ig_tensor *x, ig_tensor *key, double p)
+{
+    const dropout_attrs attrs = {.p = p};
+    return ig__apply2(&ig__op_dropout_grad, &attrs, x, key);
+}
+
 /* ---- public --------------------------------------------------------------------------------------------------- */
 
 void ig_seed(ig_context *ctx, uint64_t seed)

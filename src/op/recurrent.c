@@ -533,7 +533,7 @@ const ig__op ig__op_recurrent = {.name = "recurrent",
                                  .explain = layer_explain,
                                  .gradient = layer_gradient,
                                  .needs = {ALL, ALL, ALL, ALL, ALL},
-                                 .precision = IG_PRECISION_LOW};
+                                 .precision = IG_PRECISION_HIGH};
 
 const ig__op ig__op_recurrent_grad = {.name = "recurrent_grad",
                                       .n_in_least = 8,
@@ -547,4 +547,4 @@ const ig__op ig__op_recurrent_grad = {.name = "recurrent_grad",
                                       .work = layer_grad_work,
                                       .explain = layer_explain,
                                       .gradient = ig__gradient_missing,
-                                      .precision = IG_PRECISION_LOW};
+                                      .precision = IG_PRECISION_HIGH};

@@ -693,6 +693,15 @@ ig_tensor *ig_min(ig_tensor *x, int n, const int *dims, bool keep)
 }
 ig_tensor *ig_var(ig_tensor *x, int n, const int *dims, bool keep, int correction)
 {
+    uint32_t mask;
+    int64_t count = 1;
+    if (!ig__dims_mask(&mask, x, "var", n, dims))
+        return NULL;
+    for (int d = 0; d < x->type.n_dims; d++)
+        count *= mask >> d & 1 ? x->type.dims[d].plus : 1;
+    if (count - correction <= 0 && !ig__context_failed(x->ctx))
+        ig__log(x->ctx, IG_LOG_WARN, "var: of %lld elements, %d taken off, is NaN",
+                (long long)count, correction);
     return reduce(&ig__op_var, x, n, dims, keep, correction);
 }
 

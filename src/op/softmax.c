@@ -17,10 +17,11 @@
 static char *row_data(const ig__reduction *r, int64_t o)
 {
     int64_t offset = 0;
-    for (int d = r->kept.n_dims; d-- > 0;) {
+    for (int d = r->kept.n_dims; --d > 0;) {
         offset += o % r->kept.dims[d] * r->kept.strides[d];
         o /= r->kept.dims[d];
     }
+    offset += o * r->kept.strides[0]; /* o is within the first dimension now */
     return r->kept.data + offset * (int64_t)ig_dtype_block_bytes(r->kept.dtype);
 }
 
@@ -49,10 +50,12 @@ void *ig__row_place(const ig__reduction *r, int64_t o, ig__compute compute, void
 
 void ig__row_store(const ig__reduction *r, int64_t o, const void *row, ig__compute compute)
 {
+    char *data = row_data(r, o);
+    if ((const void *)data == row || !r->n)
+        return;
     ig__walk_over w = r->reduced;
-    w.data = row_data(r, o);
-    if ((const void *)w.data != row && r->n)
-        ig__walk_store(&w, 0, r->n, row, compute);
+    w.data = data;
+    ig__walk_store(&w, 0, r->n, row, compute);
 }
 
 /* ---- one row ----------------------------------------------------------------------------------------- */
@@ -231,6 +234,16 @@ static void logsumexp_eval(const ig__eval *e, int64_t begin, int64_t end)
     }
 }
 
+/* Rows along the last dimension lie one behind the other. */
+static int64_t row_done(const ig__eval *e, int64_t unit)
+{
+    const ig__type *x = e->in[0].type;
+    if (!x->n_dims || mask_of(e) != 1u << (x->n_dims - 1))
+        return -1;
+    const int64_t d = x->dims[x->n_dims - 1].plus, n = unit * rows_a_unit(d) * d;
+    return n < e->in[0].n ? n : e->in[0].n;
+}
+
 /* ---- shapes, gradients, rows ------------------------------------------------------------------------------ */
 
 static ig_status same_shape(ig__type *out, const ig__type *const *in, int n_in,
@@ -308,8 +321,10 @@ static void logsumexp_gradient(ig__gradient *g)
                                 .room = row_room,                                          \
                                 .precision = IG_PRECISION_HIGH,                            \
                                 __VA_ARGS__};
-ROWS(softmax, 1, same_shape, .gradient = softmax_gradient, .needs = {IG_OUT(0)})
-ROWS(log_softmax, 1, same_shape, .gradient = log_softmax_gradient, .needs = {IG_OUT(0)})
+ROWS(softmax, 1, same_shape, .gradient = softmax_gradient, .needs = {IG_OUT(0)},
+     .done = row_done)
+ROWS(log_softmax, 1, same_shape, .gradient = log_softmax_gradient, .needs = {IG_OUT(0)},
+     .done = row_done)
 ROWS(logsumexp, 1, logsumexp_shape, .gradient = logsumexp_gradient, .needs = {IG_IN(0)})
 ROWS(softmax_grad, 2, same_shape, .gradient = ig__gradient_missing)
 ROWS(log_softmax_grad, 2, same_shape, .gradient = ig__gradient_missing)

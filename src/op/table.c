@@ -1,4 +1,5 @@
 /* The table: every operator that there is, by name. */
+#include "op/group_product.h"
 #include "op/index.h"
 #include "op/network.h"
 #include "op/product.h"
@@ -56,6 +57,7 @@ const ig__op *const ig__op_table[] = {
     &ig__op_ceil,
     &ig__op_round,
     &ig__op_trunc,
+    &ig__op_unary_grad,
     &ig__op_gelu_erf,
     &ig__op_add_scalar,
     &ig__op_clamp,
@@ -96,6 +98,9 @@ const ig__op *const ig__op_table[] = {
     &ig__op_cross_entropy,
     &ig__op_cross_entropy_grad,
     &ig__op_matmul,
+    &ig__op_matmul_wide,
+    &ig__op_group_linear,
+    &ig__op_group_weight,
     &ig__op_gather,
     &ig__op_scatter_add,
     &ig__op_index_select,
@@ -109,6 +114,7 @@ const ig__op *const ig__op_table[] = {
     &ig__op_sort,
     &ig__op_random,
     &ig__op_dropout,
+    &ig__op_random_key,
     &ig__op_dropout_grad,
     &ig__op_square_sum,
     &ig__op_step_control,
@@ -127,12 +133,16 @@ const ig__op *const ig__op_table[] = {
     &ig__op_avg_pool_grad,
     &ig__op_attention_tiled,
     &ig__op_attention_tiled_grad,
+    &ig__op_attention_joined,
+    &ig__op_attention_joined_grad,
     &ig__op_recurrent,
     &ig__op_recurrent_grad,
     &ig__op_linear_entropy,
     &ig__op_add_product,
     &ig__op_swiglu,
     &ig__op_swiglu_grad,
+    &ig__op_group_norm,
+    &ig__op_group_norm_grad,
     &ig__op_batch_norm,
     &ig__op_batch_norm_grad,
     NULL,

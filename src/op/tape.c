@@ -72,7 +72,7 @@ static ig__tape *make_node(ig_context *ctx, const ig__op *op, const void *attrs,
     node->n_out = (int16_t)n_out;
     node->n_saved = 0;
     node->wanted = 0;
-    node->spent = node->queued = false;
+    node->spent = node->queued = node->passes = false;
     node->edges = (ig__edge *)(void *)(p + edges);
     node->saved = (ig__saved *)(void *)(p + saved);
     node->d_out = (ig_tensor **)(void *)(p + d_out);
@@ -93,7 +93,13 @@ static void set_edge(ig__tape *node, int i, ig_tensor *x)
     if (!x->wants_grad)
         return;
     node->wanted |= 1u << i;
-    if (x->node) {
+    if (x->node && ig__tape_of(x)->passes) {
+        *edge = ig__tape_of(x)->edges[0];
+        if (edge->node)
+            edge->node->head.refs++;
+        else
+            ig__retain(edge->leaf);
+    } else if (x->node) {
         edge->node = ig__tape_of(x);
         edge->node->head.refs++;
         edge->i_out = x->i_out;
@@ -140,14 +146,19 @@ ig__tape *ig__tape_record(ig_context *ctx, const ig__op *op, const void *attrs,
 
 void ig__tape_attach(ig__tape *node, ig_tensor *const *out, int n_out)
 {
+    ig_context *ctx = out[0]->ctx;
+    node->head.refs++;
     for (int i = 0; i < n_out; i++) {
+        if (!ig__is_float(out[i]->type.dtype)) /* no gradient comes to it */
+            continue;
         if (out[i]->node)
-            ig__history_release(out[i]->ctx, out[i]->node);
+            ig__history_release(ctx, out[i]->node);
         out[i]->node = &node->head;
         out[i]->i_out = (int8_t)i;
         out[i]->wants_grad = true;
         node->head.refs++;
     }
+    ig__history_release(ctx, &node->head);
 }
 
 bool ig__refresh(ig_tensor *x)

@@ -35,6 +35,7 @@ typedef struct ig__tape {
     int16_t n_in, n_out, n_saved;
     bool spent;        /* backward went through it and freed what was saved */
     bool queued;       /* of the backward in progress */
+    bool passes;       /* a cast of mixed precision: edges lead to its operand instead */
     ig__edge *edges;   /* [n_in] */
     ig__saved *saved;  /* [n_saved] */
     ig_tensor **d_out; /* [n_out] of the backward in progress; counted */

@@ -1,7 +1,9 @@
-/* Elementwise functions of one operand, and their gradients.
+/* Elementwise functions of one operand, and their gradients: of those that would take several passes a
+ * row of its own, unary_grad, where the gradient is not itself recorded.
  */
 #include "op/apply.h"
 #include "op/op_int.h"
+#include "op/pointwise.h"
 #include "op/span.h"
 
 #include "ingot/op.h"
@@ -30,6 +32,22 @@ static ig_tensor *one_minus(ig_tensor *x)
     return ig_sub(like(x, 1), x);
 }
 
+/* dy and what the row saved, x or y: each kernel reads one of them. */
+typedef struct slope_attrs {
+    int64_t of; /* ig__unary */
+} slope_attrs;
+
+/* The gradient in one pass, where nobody asks for gradients of it; false: by plain operators. */
+static bool in_one_pass(ig__gradient *g, ig__unary of, ig_tensor *saved)
+{
+    if (!g->ctx->no_grad)
+        return false;
+    const slope_attrs attrs = {.of = of};
+    ig_tensor *const in[2] = {g->d_out[0], saved};
+    g->d_in[0] = ig__apply(g->ctx, &ig__op_unary_grad, &attrs, in, 2);
+    return true;
+}
+
 static void neg_gradient(ig__gradient *g)
 {
     g->d_in[0] = ig_neg(g->d_out[0]);
@@ -40,10 +58,14 @@ static void abs_gradient(ig__gradient *g) /* 0 at 0 */
 }
 static void square_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_SQUARE, g->in[0]))
+        return;
     g->d_in[0] = ig_mul(g->d_out[0], ig_scale(g->in[0], 2));
 }
 static void sqrt_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_SQRT, g->out[0]))
+        return;
     g->d_in[0] = ig_div(ig_scale(g->d_out[0], 0.5), g->out[0]);
 }
 static void rsqrt_gradient(ig__gradient *g)
@@ -52,6 +74,8 @@ static void rsqrt_gradient(ig__gradient *g)
 }
 static void reciprocal_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_RECIPROCAL, g->out[0]))
+        return;
     g->d_in[0] = ig_neg(ig_mul(g->d_out[0], ig_square(g->out[0])));
 }
 static void exp_gradient(ig__gradient *g)
@@ -72,44 +96,62 @@ static void log1p_gradient(ig__gradient *g)
 }
 static void sin_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_SIN, g->in[0]))
+        return;
     g->d_in[0] = ig_mul(g->d_out[0], ig_cos(g->in[0]));
 }
 static void cos_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_COS, g->in[0]))
+        return;
     g->d_in[0] = ig_neg(ig_mul(g->d_out[0], ig_sin(g->in[0])));
 }
 static void tanh_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_TANH, g->out[0]))
+        return;
     g->d_in[0] = ig_mul(g->d_out[0], one_minus(ig_square(g->out[0])));
 }
 static void sigmoid_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_SIGMOID, g->out[0]))
+        return;
     g->d_in[0] = ig_mul(g->d_out[0], ig_mul(g->out[0], one_minus(g->out[0])));
 }
 static void relu_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_RELU, g->out[0]))
+        return;
     ig_tensor *zero = like(g->out[0], 0);
     g->d_in[0] = ig_where(ig_less(zero, g->out[0]), g->d_out[0], zero);
 }
 /* s + x s (1 - s) */
 static void silu_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_SILU, g->in[0]))
+        return;
     ig_tensor *s = ig_sigmoid(g->in[0]);
     ig_tensor *slope = ig_add(s, ig_mul(ig_mul(g->in[0], s), one_minus(s)));
     g->d_in[0] = ig_mul(g->d_out[0], slope);
 }
 static void softplus_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_SOFTPLUS, g->in[0]))
+        return;
     g->d_in[0] = ig_mul(g->d_out[0], ig_sigmoid(g->in[0]));
 }
 static void erf_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_ERF, g->in[0]))
+        return;
     ig_tensor *bell = ig_exp(ig_neg(ig_square(g->in[0])));
     g->d_in[0] = ig_mul(g->d_out[0], ig_scale(bell, 1.12837916709551257390));
 }
 /* Phi(x) + x phi(x), Phi by erf */
 static void gelu_erf_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_GELU, g->in[0]))
+        return;
     ig_tensor *x = g->in[0];
     ig_tensor *below =
         ig_scale(ig_add_scalar(ig_erf(ig_scale(x, 0.70710678118654752440)), 1), 0.5);
@@ -120,6 +162,8 @@ static void gelu_erf_gradient(ig__gradient *g)
 /* t = tanh(u): (1 + t) / 2 + x (1 - t^2) u' / 2 */
 static void gelu_gradient(ig__gradient *g)
 {
+    if (in_one_pass(g, IG__UNARY_GELU_TANH, g->in[0]))
+        return;
     ig_tensor *x = g->in[0], *squared = ig_square(x);
     ig_tensor *u =
         ig_scale(ig_mul(x, ig_add_scalar(ig_scale(squared, 0.044715), 1)), ROOT_2_OVER_PI);
@@ -170,8 +214,8 @@ static void gelu_run(const ig__step_args *s, int64_t begin, int64_t end)
 /* X(name, loop, needs, and more columns) */
 #define UNARY(X)                                                                           \
     X(sqrt, IG_SPAN_OF(sqrt), IG_OUT(0), )                                                 \
-    X(rsqrt, IG_SPAN_OF(rsqrt), IG_OUT(0) | IG_IN(0), )                                    \
-    X(reciprocal, IG_SPAN_OF(reciprocal), IG_OUT(0), )                                     \
+    X(rsqrt, IG_SPAN_OF(rsqrt), IG_OUT(0) | IG_IN(0), .precision = IG_PRECISION_HIGH)      \
+    X(reciprocal, IG_SPAN_OF(reciprocal), IG_OUT(0), .precision = IG_PRECISION_HIGH)       \
     X(exp, IG_SPAN_OF(exp), IG_OUT(0), .precision = IG_PRECISION_HIGH)                     \
     X(expm1, IG_SPAN_OF(expm1), IG_OUT(0), .precision = IG_PRECISION_HIGH)                 \
     X(log, IG_SPAN_OF(log), IG_IN(0), .precision = IG_PRECISION_HIGH)                      \
@@ -231,6 +275,38 @@ UNARY_ALL(SHAPE_ALL)
                                 __VA_ARGS__};
 UNARY(ROW)
 UNARY_ALL(ROW)
+
+/* dy, x or y -> dx */
+static ig_status slope_shape(ig__type *out, const ig__type *const *in, int n_in,
+                             const void *attrs, ig_error *err)
+{
+    (void)attrs;
+    if (in[0]->dtype != in[1]->dtype)
+        return ig__fail_shapes(err, "unary_grad", "wants one type", in[0], in[1]);
+    IG_TRY(floats(out, in, "unary_grad", err));
+    return ig__broadcast(out, in, n_in, "unary_grad", err);
+}
+
+static void slope_f32(const ig__eval *e, void *dx, const void *const *x, int64_t n)
+{
+    const slope_attrs *a = e->attrs;
+    e->t->unary_grad((ig__unary)a->of, dx, x[0], x[1], x[1], n);
+}
+
+static void slope_f64(const ig__eval *e, void *dx, const void *const *x, int64_t n)
+{
+    const slope_attrs *a = e->attrs;
+    e->t->unary_grad_f64((ig__unary)a->of, dx, x[0], x[1], x[1], n);
+}
+
+const ig__op ig__op_unary_grad = {
+    .name = "unary_grad",
+    .n_in_least = 2,
+    .n_in_most = 2,
+    .attrs_bytes = sizeof(slope_attrs),
+    .shape = slope_shape,
+    .span = {[IG_COMPUTE_F32] = slope_f32, [IG_COMPUTE_F64] = slope_f64},
+    .gradient = ig__gradient_missing};
 
 #define PUBLIC(op, loops, what, ...)                                                       \
     ig_tensor *ig_##op(ig_tensor *x)                                                       \

@@ -6,7 +6,8 @@
  *     barrier | every member works | barrier
  *             ^ member 0's clock   ^ and again
  *
- * so that the slowest member counts. The buffer that is streamed is far larger than the
+ * so that the slowest member counts. A round that is cancelled is cut after a piece of a few
+ * hundred microseconds, and does not count. The buffer that is streamed is far larger than the
  * caches together; each member touches its own part first, which places it in its memory.
  */
 #include "ingot/machine.h"
@@ -18,12 +19,14 @@
 #include <string.h>
 
 enum { READ_PIECE = 4096, BARRIERS = 256, ROUND_NS = 3000000 };
+static const size_t cut_bytes = (size_t)2 << 20; /* between two looks at `cancelled` */
 
 static const size_t stream_bytes = (size_t)1 << 30, stream_least = (size_t)1 << 26;
 
 typedef struct measure {
     ig_context *ctx;
-    char *bytes; /* [n_bytes] */
+    const volatile int *cancelled; /* may be NULL */
+    char *bytes;                   /* [n_bytes] */
     size_t n_bytes;
     ig__peak_fn *peak;
     int64_t n_rounds;         /* of the peak loop */
@@ -33,6 +36,11 @@ typedef struct measure {
         uint64_t sum;            /* keeps the reads from being dropped */
     } member[IG_SHARE_MAX_THREADS];
 } measure;
+
+static bool is_cancelled(const measure *m)
+{
+    return m->cancelled && __atomic_load_n(m->cancelled, __ATOMIC_RELAXED);
+}
 
 static void clock_in(measure *m, int i_thread)
 {
@@ -56,12 +64,18 @@ static size_t part_of(const measure *m, size_t *begin, int i, int n)
     return pieces * (size_t)(i + 1) / (size_t)n * READ_PIECE - *begin;
 }
 
+static size_t cut(size_t bytes)
+{
+    return bytes < cut_bytes ? bytes : cut_bytes;
+}
+
 static void touch_job(void *arg, int i_thread, int n_threads)
 {
     measure *m = arg;
     size_t begin;
     const size_t size = part_of(m, &begin, i_thread, n_threads);
-    memset(m->bytes + begin, i_thread + 1, size);
+    for (size_t at = 0; at < size && !is_cancelled(m); at += cut_bytes)
+        memset(m->bytes + begin + at, i_thread + 1, cut(size - at));
 }
 
 static void read_job(void *arg, int i_thread, int n_threads)
@@ -70,7 +84,9 @@ static void read_job(void *arg, int i_thread, int n_threads)
     size_t begin;
     const size_t size = part_of(m, &begin, i_thread, n_threads);
     clock_in(m, i_thread);
-    m->member[i_thread].sum += m->ctx->kernels->stream_read(m->bytes + begin, size);
+    for (size_t at = 0; at < size && !is_cancelled(m); at += cut_bytes)
+        m->member[i_thread].sum +=
+            m->ctx->kernels->stream_read(m->bytes + begin + at, cut(size - at));
     clock_out(m, i_thread);
 }
 
@@ -104,7 +120,7 @@ static double best_s(measure *m, ig__job *job, double seconds)
 {
     const int64_t until = ig__now_ns() + (int64_t)(seconds * 1e9);
     double best = round_s(m, job);
-    while (ig__now_ns() < until) {
+    while (ig__now_ns() < until && !is_cancelled(m)) {
         const double s = round_s(m, job);
         best = s < best ? s : best;
     }
@@ -134,7 +150,8 @@ static double measure_peak(measure *m, ig__peak_fn *peak, double seconds)
         return 0;
     m->peak = peak;
     m->n_rounds = 256;
-    while (round_s(m, peak_job) * 1e9 < ROUND_NS && m->n_rounds < INT64_C(1) << 40)
+    while (!is_cancelled(m) && round_s(m, peak_job) * 1e9 < ROUND_NS &&
+           m->n_rounds < INT64_C(1) << 40)
         m->n_rounds *= 2;
     const double s = best_s(m, peak_job, seconds);
     double ops = 0;
@@ -144,7 +161,7 @@ static double measure_peak(measure *m, ig__peak_fn *peak, double seconds)
 }
 
 ig_status ig_machine_measure(ig_machine *machine_out, ig_context *ctx, double seconds,
-                             ig_error *err)
+                             const volatile int *cancelled, ig_error *err)
 {
     *machine_out = (ig_machine){0};
     if (!(seconds > 0 && seconds <= 3600))
@@ -159,14 +176,18 @@ ig_status ig_machine_measure(ig_machine *machine_out, ig_context *ctx, double se
     if (!m)
         return ig__fail_memory(err, "machine", sizeof *m);
     m->ctx = ctx;
+    m->cancelled = cancelled;
     ig_machine machine = {0};
-    const ig_status status = measure_read(m, &machine, seconds * 0.5, err);
+    ig_status status = measure_read(m, &machine, seconds * 0.5, err);
     if (status == IG_OK) {
         machine.int8_ops_s = measure_peak(m, k->peak_int8, seconds * 0.14);
         machine.bf16_ops_s = measure_peak(m, k->peak_bf16, seconds * 0.14);
         machine.f32_ops_s = measure_peak(m, k->peak_f32, seconds * 0.14);
         machine.barrier_ns = best_s(m, barrier_job, seconds * 0.08) * 1e9 / BARRIERS;
-        *machine_out = machine;
+        if (is_cancelled(m))
+            status = ig__fail(err, IG_ERR_CANCELLED, "machine: cancelled");
+        else
+            *machine_out = machine;
     }
     ig__free(&ctx->allocator, m);
     return status;

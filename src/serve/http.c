@@ -29,11 +29,16 @@
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum { MAX_EVENTS = 64, TAG_WAKE = 1, TAG_MHD = 2 }; /* tags of our epoll events */
 enum { HEADER_MEMORY = 64 << 10, BLOCK = 16 << 10 };
+enum {
+    TARGET_MAX = 8000,
+    HEADERS_MAX = 24000
+}; /* bytes of a path with its query; of headers */
 static const size_t backlog_limit = (size_t)8 << 20;    /* unread bytes of an answer */
 static const uint64_t drain_limit = (uint64_t)64 << 20; /* of a body that is too large */
 static const int64_t second_ns = 1000000000;
@@ -44,6 +49,7 @@ typedef struct connection {
     struct connection *previous, *next;
     int fd;
     int64_t since_ns; /* 0: a request is being answered */
+    bool over;        /* at the last sweep: nothing more can come */
 } connection;
 
 struct ig__http {
@@ -310,6 +316,62 @@ static ig__exchange *begin_exchange(ig__http *h, struct MHD_Connection *c, const
     return x;
 }
 
+typedef struct sizes {
+    size_t n[2]; /* bytes of the query's fields, of headers */
+    int64_t n_hosts;
+} sizes;
+
+static enum MHD_Result add_size(void *user, enum MHD_ValueKind kind, const char *name,
+                                const char *value)
+{
+    sizes *s = user;
+    s->n[kind == MHD_HEADER_KIND] += strlen(name) + (value ? strlen(value) : 0) + 2;
+    s->n_hosts += kind == MHD_HEADER_KIND && strcasecmp(name, "Host") == 0;
+    return MHD_YES;
+}
+
+/* The body's length as announced; 0: none is. libmicrohttpd has refused what is no number. */
+static uint64_t announced(const ig__exchange *x)
+{
+    const char *text = ig__http_get_header(x, "Content-Length");
+    uint64_t n = 0;
+    for (; text && *text >= '0' && *text <= '9'; text++)
+        n = n * 10 + (uint64_t)(*text - '0');
+    return n;
+}
+
+/* What is wrong with the head, so that nobody reads on; false: nothing. A body that is a
+ * little too large is read first, since a client that only sends would not see an answer. */
+static bool check_head(ig__exchange *x, const char *path, const char *version)
+{
+    sizes s = {{0}, 0};
+    (void)MHD_get_connection_values(x->connection, MHD_HEADER_KIND, add_size, &s);
+    (void)MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, add_size, &s);
+    const char *coding = ig__http_get_header(x, "Transfer-Encoding");
+    const uint64_t n = announced(x);
+    if (strlen(path) + s.n[0] > TARGET_MAX)
+        x->fault = 414;
+    else if (s.n[1] > HEADERS_MAX)
+        x->fault = 431;
+    else if (s.n_hosts > 1 || (s.n_hosts == 0 && strcmp(version, "HTTP/1.1") == 0))
+        x->fault = 400;
+    else if (coding && strcasecmp(coding, "chunked") != 0)
+        x->fault = 501;
+    x->too_large =
+        n > x->http->opts.max_body && (n > drain_limit || ig__http_get_header(x, "Expect"));
+    return x->fault || x->too_large;
+}
+
+static void hand_over(ig__exchange *x)
+{
+    ig__http *h = x->http;
+    connection *socket = connection_of(x->connection);
+    x->requested = true;
+    if (socket)
+        socket->since_ns = 0;
+    h->opts.events.request(h->opts.events.user, x);
+}
+
 static void take_body(ig__exchange *x, const char *bytes, size_t n)
 {
     x->n_received += n;
@@ -326,12 +388,14 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
                                   const char *method, const char *version,
                                   const char *upload, size_t *n_upload, void **slot)
 {
-    (void)version;
     ig__http *h = user;
     ig__exchange *x = *slot;
     if (!x) { /* the head alone */
-        *slot = begin_exchange(h, c, path, method);
-        return *slot ? MHD_YES : MHD_NO;
+        *slot = x = begin_exchange(h, c, path, method);
+        if (!x || !check_head(x, path, version))
+            return x ? MHD_YES : MHD_NO;
+        hand_over(x);
+        return x->ended ? queue(x) : MHD_NO;
     }
     if (*n_upload > 0) {
         take_body(x, upload, *n_upload);
@@ -339,13 +403,9 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         return x->n_received > drain_limit ? MHD_NO : MHD_YES;
     }
     if (!x->requested) {
-        x->requested = true;
-        connection *socket = connection_of(c);
-        if (socket)
-            socket->since_ns = 0;
         if (x->body.failed)
             return MHD_NO;
-        h->opts.events.request(h->opts.events.user, x);
+        hand_over(x);
         if (!x->ended)
             watch(x);
         /* Without an answer it calls again at once, and then is suspended. Suspended now it
@@ -412,11 +472,24 @@ static void on_connection(void *user, struct MHD_Connection *c, void **context,
 /* ---- the loop ---- */
 
 /* libmicrohttpd can miss an end of input that comes together with the last bytes: it then
- * waits for a next request that no one can send. */
-static bool is_half_closed(int fd)
+ * waits for a next request that no one can send. True: the other side is shut, and all that it
+ * sent was read. */
+static bool is_over(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-    return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+    int n_unread = 0;
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 &&
+           (ioctl(fd, FIONREAD, &n_unread) || n_unread == 0);
+}
+
+/* Did the connection not bring a whole request in time, or can it not any more? The second
+ * only when two sweeps found it so: what was read last has its turn between them. */
+static bool is_late(const ig__http *h, connection *s, int64_t now)
+{
+    const bool was_over = s->over;
+    s->over = s->since_ns > 0 && is_over(s->fd);
+    return s->since_ns > 0 &&
+           (now - s->since_ns > h->opts.timeout_ns || (was_over && s->over));
 }
 
 /* Ask the owner for bytes where it is time; end what took too long. */
@@ -439,8 +512,7 @@ static void sweep(ig__http *h, int64_t now)
         return;
     h->sweep_ns = now + second_ns;
     for (connection *s = h->connections; s; s = s->next)
-        if (s->since_ns > 0 && (now - s->since_ns > h->opts.timeout_ns ||
-                                (now - s->since_ns > second_ns && is_half_closed(s->fd))))
+        if (is_late(h, s, now))
             (void)shutdown(s->fd, SHUT_RDWR); /* libmicrohttpd sees the end and closes it */
 }
 
@@ -555,7 +627,7 @@ static ig_status start(ig__http *h, const ig__http_opts *opts, ig_error *err)
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)opts->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_MEMORY,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!h->daemon)
         return ig__fail(err, IG_ERR_IO, "serve: libmicrohttpd does not start%s",
                         opts->certificate ? "; are certificate and key a pair in PEM?"

@@ -27,7 +27,8 @@ typedef struct ig__exchange {
     char path[128]; /* decoded, without the query; longer ones are cut, and match nothing */
     char peer[48];  /* the client's address, without the port */
     ig__buffer body;
-    bool too_large; /* the body passed the limit: what was read of it is not here */
+    bool too_large; /* the body passes the limit: what was read of it is not here */
+    int fault; /* what is wrong with the head, as a status: 400, 414, 431 or 501; 0: nothing */
     int64_t start_ns;
     void *user; /* the owner's */
 

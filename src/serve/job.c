@@ -130,7 +130,10 @@ static ig_status submit(ig__job *job, const ig__params *p, const ig_ids *ids, ig
     o.n_logprobs = p->n_logprobs;
     o.on_event = ig__job_on_event;
     o.user = job;
-    return ig_engine_submit(&job->request, job->server->model.engine, &o, err);
+    const ig_status status =
+        ig_engine_submit(&job->request, job->server->model.engine, &o, err);
+    ig__server_hurry(job->server);
+    return status;
 }
 
 /* ---- encoding what is asked ---- */

@@ -275,11 +275,32 @@ static void refuse_method(ig__exchange *x, const route *r)
                         r->methods == POST ? "POST" : "GET", x->method);
 }
 
+static void refuse_head(ig__exchange *x)
+{
+    static const struct {
+        int status;
+        const char *code, *message;
+    } faults[] = {
+        {400, "bad_host", "one Host header is wanted"},
+        {414, "path_too_long", "path and query are too long"},
+        {431, "headers_too_large", "the headers are too long"},
+        {501, "unknown_encoding", "the only Transfer-Encoding that is known is chunked"},
+    };
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (faults[i].status == x->fault)
+            ig__reply_error(x, x->fault, "invalid_request_error", faults[i].code, NULL,
+                            "%s", faults[i].message);
+}
+
 static void answer(ig_server *s, ig__exchange *x)
 {
     const route *r = find(x->path);
     if (!check_origin(s, x))
         return;
+    if (x->fault) {
+        refuse_head(x);
+        return;
+    }
     if (strcmp(x->method, "OPTIONS") == 0 && ig__http_get_header(x, "Origin")) {
         preflight(x);
     } else if (!r) {

@@ -66,6 +66,7 @@ static void *run_http(void *user)
     (void)pthread_setname_np(pthread_self(), "ingot-http"); /* for who measures it */
     ig__http_run(s->http, s->opts.drain_ns);
     __atomic_store_n(&s->http_done, 1, __ATOMIC_RELEASE);
+    ig__server_hurry(s);
     if (ig__server_ready(s))
         ig_engine_wake(s->model.engine);
     return NULL;
@@ -219,14 +220,32 @@ static void pass_on(ig_server *s)
     ig__http_wake(s->http);
 }
 
+static bool http_is_done(const ig_server *s)
+{
+    return __atomic_load_n(&s->http_done, __ATOMIC_ACQUIRE) != 0;
+}
+
+void ig__server_hurry(ig_server *s)
+{
+    __atomic_store_n(&s->hurry, 1, __ATOMIC_SEQ_CST);
+}
+
 /* This machine's limits, when nobody waits: a neighbour makes them too low, so the best of a
- * few times counts. */
+ * few times counts. Whoever comes meanwhile ends it: then it begins anew in the next quiet
+ * moment. Work is announced after it was submitted, so what is not seen here is told. */
 static void measure(ig_server *s)
 {
     ig_machine m;
     ig_error err;
+    __atomic_store_n(&s->hurry, 0, __ATOMIC_SEQ_CST);
+    if (ig_engine_wait(s->model.engine, 0) || http_is_done(s) ||
+        __atomic_load_n(&s->n_stops, __ATOMIC_SEQ_CST))
+        return;
+    const ig_status status = ig_machine_measure(&m, s->ctx, 0.2, &s->hurry, &err);
+    if (status == IG_ERR_CANCELLED)
+        return;
     s->n_measures++;
-    if (ig_machine_measure(&m, s->ctx, 0.2, &err) != IG_OK)
+    if (status != IG_OK)
         return;
     ig_machine *best = &s->machine;
     pthread_mutex_lock(&s->lock);
@@ -237,18 +256,13 @@ static void measure(ig_server *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static bool http_is_done(const ig_server *s)
-{
-    return __atomic_load_n(&s->http_done, __ATOMIC_ACQUIRE) != 0;
-}
-
 void ig_server_run(ig_server *s)
 {
     ig_engine *engine = s->model.engine;
     while (engine && !http_is_done(s)) {
         const bool measures = s->opts.measure && s->n_measures < MEASURES;
         const bool busy = ig_engine_wait(engine, measures ? 2 * second_ns : -1);
-        if (!busy && measures && !__atomic_load_n(&s->n_stops, __ATOMIC_ACQUIRE))
+        if (!busy && measures)
             measure(s);
         while (ig_engine_step(engine) && !http_is_done(s))
             pass_on(s);
@@ -263,7 +277,8 @@ void ig_server_run(ig_server *s)
 
 void ig_server_stop(ig_server *s)
 {
-    __atomic_fetch_add(&s->n_stops, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&s->n_stops, 1, __ATOMIC_SEQ_CST);
+    ig__server_hurry(s);
     ig__http_stop(s->http);
     ig__http_wake(s->http);
 }

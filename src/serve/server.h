@@ -36,6 +36,7 @@ struct ig_server {
 
     /* atomic; stored with release after what they announce, loaded with acquire */
     int ready, n_stops, reload, http_done;
+    int hurry; /* atomic, in one order with n_stops: a measurement is to be given up */
 
     pthread_mutex_t lock; /* guards ready_jobs, each job's shared part, and machine */
     ig_machine machine;   /* the best that was measured; zero: nothing was yet */
@@ -58,6 +59,10 @@ static inline bool ig__server_ready(const ig_server *s)
 {
     return __atomic_load_n(&s->ready, __ATOMIC_ACQUIRE) != 0;
 }
+
+/* Somebody waits: a measurement that runs is given up. After what they wait for was submitted.
+ * Any thread. */
+void ig__server_hurry(ig_server *s);
 
 /* ---- answers that are no completion ---- */
 

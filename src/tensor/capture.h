@@ -20,6 +20,10 @@ typedef struct ig__capture {
     bool (*constant)(struct ig__capture *c, const ig_tensor *x);
     /* The last count of a storage with a number is gone; true: the recording keeps it. */
     bool (*drop)(struct ig__capture *c, ig__storage *s);
+    /* Is x from before the recording, and not written by it? Then its 16-bit copy is state. */
+    bool (*is_state)(struct ig__capture *c, const ig_tensor *x);
+    /* The copy of such an x is used: each run makes it fresh before it begins. false: as above. */
+    bool (*use_copy)(struct ig__capture *c, ig_tensor *x);
     void (*cancel)(struct ig__capture *c);
 } ig__capture;
 

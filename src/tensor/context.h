@@ -29,7 +29,8 @@ struct ig_context {
     bool is_draining;
     bool
         missed_grad; /* a call that was not recorded had an operand that wants its gradient */
-    bool check_nan; /* anomaly mode: look at every result */
+    bool check_nan;    /* anomaly mode: look at every result */
+    ig_dtype autocast; /* what products take (ingot/autocast.h); F32: as they are */
     uint64_t sequence;
     struct ig__history *dead;    /* to be destroyed */
     struct ig__capture *capture; /* the recording in progress; NULL: none */

@@ -139,6 +139,7 @@ static ig_tensor *make_struct(ig_context *ctx)
     x->grad = NULL;
     x->base = NULL;
     x->hooks = NULL;
+    x->low = NULL;
     return x;
 }
 
@@ -228,6 +229,7 @@ void ig__release(ig_tensor *x)
             ig__small_give(&ctx->memory, x->hooks, sizeof *x->hooks);
             x->hooks = next;
         }
+        ig__release(x->low);
         ig__storage_release(ctx, x->storage);
         ig__small_give(&ctx->memory, x, sizeof *x);
         x = base;
@@ -547,5 +549,10 @@ double ig_tensor_item(const ig_tensor *x)
 
 void *ig_tensor_data(ig_tensor *x)
 {
-    return x && x->contiguous && may_look(x, "tensor_data") ? x->data : NULL;
+    if (!x || !x->contiguous || !may_look(x, "tensor_data"))
+        return NULL;
+    ig_tensor *leaf = x->base ? x->base : x;
+    if (leaf->low) /* what is written through the pointer is not in the copy */
+        leaf->low_skew = leaf->storage->version - leaf->low->storage->version - 1;
+    return x->data;
 }

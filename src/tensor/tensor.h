@@ -65,6 +65,8 @@ struct ig_tensor {
     ig_tensor *grad;   /* of a leaf; NULL: none yet */
     ig_tensor *base;   /* of a view, counted; NULL: this owns its bytes */
     ig__hook *hooks;   /* of a leaf; those of a result belong to its node */
+    ig_tensor *low;    /* of a leaf: its copy in 16 bits (src/op/autocast.c); NULL: none */
+    uint32_t low_skew; /* version of this less that of `low`, while that is fresh */
     ig__type type;
     int64_t strides[IG_MAX_DIMS]; /* in elements; may be 0 or negative */
 };

@@ -2,7 +2,8 @@
 #include "train/optimizer.h"
 
 #include "base/error.h"
-#include "op/apply.h"
+#include "ingot/autocast.h"
+#include "op/autocast.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -323,6 +324,27 @@ ig_status ig_optimizer_add(ig_optimizer *opt, ig_tensor *const *params,
     return status;
 }
 
+/* One by one: on failure those before it are taken out again. */
+ig_status ig_optimizer_add_params(ig_optimizer *opt, ig_params *p, ig_error *err)
+{
+    const ig_param_group plain = {.no_weight_decay = true};
+    const int64_t before = opt->n_params;
+    for (int64_t i = 0; i < ig_params_count(p); i++) {
+        ig_tensor *param = ig_params_tensor(p, i);
+        const char *name = ig_params_name(p, i);
+        if (!ig_tensor_wants_grad(param))
+            continue;
+        const ig_status status = ig_optimizer_add(
+            opt, &param, &name, 1, ig_tensor_n_dims(param) < 2 ? &plain : NULL, err);
+        if (status == IG_OK)
+            continue;
+        while (opt->n_params > before)
+            fini_param(opt->ctx, &opt->params[--opt->n_params]);
+        return status;
+    }
+    return IG_OK;
+}
+
 /* ---- parts of a step -------------------------------------------------------------------------------- */
 
 ig_tensor *ig__step_number(const ig_optimizer *opt, int field)
@@ -355,9 +377,12 @@ bool ig__update_param(const ig_optimizer *opt, const ig__optim_param *param,
         a.ema_decay = opt->opts.ema_decay;
         in[n++] = param->state[IG_STATE_EMA];
     }
-    if (param->bf16) {
+    ig_tensor *bf16 = param->bf16;
+    if (!bf16 && ig__low_is_fresh(param->p) && param->p->low->type.dtype == IG_DTYPE_BF16)
+        bf16 = param->p->low; /* of mixed precision: stays fresh */
+    if (bf16) {
         a.has |= IG_UPDATE_BF16;
-        in[n++] = param->bf16;
+        in[n++] = bf16;
     }
     return ig__apply_into(op, &a, in, n, param->p) != NULL;
 }
@@ -454,10 +479,12 @@ ig_status ig_optimizer_step(ig_optimizer *opt)
     if (ig__context_failed(opt->ctx))
         return opt->ctx->error.status;
     const bool was = ig_grad_enable(opt->ctx, false);
+    const ig_dtype autocast = ig_autocast(opt->ctx, IG_DTYPE_F32);
     ig_scope *scope = ig_scope_begin(opt->ctx);
     if (scope)
         step_all(opt);
     ig_scope_end(scope);
+    ig_autocast(opt->ctx, autocast);
     ig_grad_enable(opt->ctx, was);
     return opt->ctx->error.status;
 }

@@ -318,7 +318,37 @@ static void tensors_against_each_other(void **state)
 {
     (void)state;
     char words[300];
-    enum { NAME = 8, OFFSET_OF_BLOCK = 37, OFFSET_OF_LATER = 29 };
+    enum {
+        NAME = 8,
+        DIM_1_OF_BLOCK = 25,
+        OFFSET_OF_BLOCK = 37,
+        OFFSET_OF_LATER = 29,
+        OFFSET_OF_FIRST = 29
+    };
+    gguf_patch_u64(&w, m.block + DIM_1_OF_BLOCK, 1); /* half of its bytes are nobody's */
+    snprintf(words, sizeof words,
+             "byte %zu: tensor 'block': 40 bytes up to offset 104, but the next tensor, "
+             "'later', begins at 192",
+             m.block);
+    assert_refused(IG_ERR_FORMAT, words);
+    gguf_patch_u64(&w, m.block + DIM_1_OF_BLOCK, 2);
+    gguf_patch_u64(&w, m.block + OFFSET_OF_BLOCK, 128); /* a hole behind `first` */
+    gguf_patch_u64(&w, m.later + OFFSET_OF_LATER, 256);
+    gguf_zeros(&w, 268);
+    snprintf(words, sizeof words,
+             "byte %zu: tensor 'first': 12 bytes up to offset 12, but the next tensor, "
+             "'block', begins at 128",
+             m.first);
+    assert_refused(IG_ERR_FORMAT, words);
+    gguf_patch_u64(&w, m.later + OFFSET_OF_LATER, 192);
+    gguf_patch_u64(&w, m.block + OFFSET_OF_BLOCK, 64);
+    gguf_patch_u64(&w, m.first + OFFSET_OF_FIRST, 256); /* nothing at the start */
+    snprintf(words, sizeof words,
+             "byte %zu: tensor 'block': offset is 64, the first of the data is wanted at 0",
+             m.block);
+    assert_refused(IG_ERR_FORMAT, words);
+    gguf_patch_u64(&w, m.first + OFFSET_OF_FIRST, 0);
+    w.n = m.data + 193;
     gguf_patch_u64(&w, m.block + OFFSET_OF_BLOCK, 0);
     snprintf(
         words, sizeof words,

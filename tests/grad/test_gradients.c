@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "ingot/ingot.h"
+#include "op/network.h"
+#include "op/product.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -196,6 +198,14 @@ static ig_tensor *f_embedding(ig_tensor *const *x)
     static const int64_t ids[4] = {2, 0, 2, -1};
     return ig_square(ig_embedding(ids_of(x[0], 2, 2, ids), x[0]));
 }
+/* rows of groups of 2, 0 and 2; the last row is of none */
+static ig_tensor *f_group_linear(ig_tensor *const *x)
+{
+    static const int64_t counts[3] = {2, 0, 2};
+    ig_tensor *n =
+        ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_I64, IG_SHAPE(3), counts);
+    return ig_square(ig_group_linear(x[0], x[1], n));
+}
 static ig_tensor *f_nll(ig_tensor *const *x)
 {
     static const int64_t ids[3] = {4, 0, 1};
@@ -330,12 +340,27 @@ static ig_tensor *f_attention_masked(ig_tensor *const *x)
         ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_BOOL, IG_SHAPE(3, 5), allowed);
     return attend(x, &(ig_attention_opts){.mask = mask});
 }
+/* the same weights are dropped at every call */
+static ig_tensor *f_attention_dropped(ig_tensor *const *x)
+{
+    ig_seed(ig_tensor_context(x[0]), 11);
+    return attend(x, &(ig_attention_opts){.causal = true, .dropout = 0.4});
+}
 static ig_tensor *f_attention_biased(ig_tensor *const *x)
 {
     static const double bias[5] = {0.5, -1, 0, 2, -0.25};
     ig_tensor *mask =
         ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_F64, IG_SHAPE(5), bias);
     return attend(x, &(ig_attention_opts){.mask = mask, .causal = true});
+}
+static ig_tensor *f_attention_joined(ig_tensor *const *x)
+{
+    ig_tensor *y = ig__attention_joined(ig_reshape(x[0], IG_SHAPE(1, -1, 3, 2, 3)), true);
+    return ig_square(y);
+}
+static ig_tensor *f_product_bias(ig_tensor *const *x)
+{
+    return ig_square(ig__matmul_bias(x[0], x[1], x[2]));
 }
 static ig_tensor *rotated(ig_tensor *x, bool halves)
 {
@@ -556,6 +581,12 @@ static const entry entries[] = {
      .dims = {{2, 2, 20}},
      .low = -2,
      .high = 2},
+    {.name = "group_linear",
+     .f = f_group_linear,
+     .n_in = 2,
+     .dims = {{5, 3}, {3, 2, 3}},
+     .low = -1.5,
+     .high = 1.5},
     {.name = "attention",
      .f = f_attention,
      .n_in = 3,
@@ -564,6 +595,12 @@ static const entry entries[] = {
      .high = 1.5},
     {.name = "attention_causal",
      .f = f_attention_causal,
+     .n_in = 3,
+     .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "attention_dropped",
+     .f = f_attention_dropped,
      .n_in = 3,
      .dims = {{4, 6}, {2, 10}, {2, 10}},
      .low = -1.5,
@@ -578,6 +615,18 @@ static const entry entries[] = {
      .f = f_attention_biased,
      .n_in = 3,
      .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "attention_joined",
+     .f = f_attention_joined,
+     .n_in = 1,
+     .dims = {{4, 18}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "product_bias",
+     .f = f_product_bias,
+     .n_in = 3,
+     .dims = {{3, 4}, {4, 5}, {5}},
      .low = -1.5,
      .high = 1.5},
     {.name = "rope", .f = f_rope, .n_in = 1, .dims = {{2, 5, 6}}, .low = -2, .high = 2},

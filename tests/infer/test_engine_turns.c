@@ -104,6 +104,51 @@ static void turns_are_even(void **state)
     run_close(&r);
 }
 
+/* Prompts with the same beginning that come while one of them is being read: it is computed
+ * once, though an answer beside them makes the pieces end within pages, and the last to come
+ * has the highest rank. */
+static void a_shared_beginning_is_computed_once(void **state)
+{
+    (void)state;
+    enum { N = 6, SHARED = 400, OWN = 30 };
+    running r = tiny();
+    static answer got[N + 1], wanted;
+    int32_t prompts[N][SHARED + OWN];
+    const ig_engine_opts opts = {.context = 1024,
+                                 .kv_bytes = pages_bytes(&r, 400),
+                                 .max_tokens = 64,
+                                 .step_ns = 60000000000};
+    ig_engine *e = new_engine(&r, &opts);
+    ig_request_opts o = simple(ids + 900, 10, 60, &got[N]);
+    submit(e, &o);
+    ig_engine_step(e); /* it decodes from here on: 63 rows are left for prompts */
+    for (int i = 0; i < N; i++) {
+        memcpy(prompts[i], ids, SHARED * sizeof *ids);
+        memcpy(prompts[i] + SHARED, ids + 500 + 10 * i, OWN * sizeof *ids);
+        o = simple(prompts[i], SHARED + OWN, 3, &got[i]);
+        o.priority = i == N - 1;
+        submit(e, &o);
+        if (i % 2)
+            ig_engine_step(e);
+    }
+    run_to_end(e);
+    const ig_engine_stats s = ig_engine_get_stats(e);
+    assert_int_equal(s.prompt_tokens, 10 + SHARED + N * OWN);
+    assert_int_equal(s.prefix_hits, (N - 1) * SHARED);
+    int64_t n_cached = 0;
+    for (int i = 0; i < N; i++) {
+        o = simple(prompts[i], SHARED + OWN, 3, NULL);
+        generate_alone(&wanted, &r, &o);
+        assert_int_equal(got[i].n, wanted.n);
+        assert_memory_equal(got[i].ids, wanted.ids, (size_t)wanted.n * 4);
+        n_cached += got[i].n_cached;
+    }
+    assert_int_equal(n_cached, (N - 1) * SHARED);
+    assert_at_rest(e);
+    ig_engine_destroy(e);
+    run_close(&r);
+}
+
 static void a_higher_priority_goes_first(void **state)
 {
     (void)state;
@@ -157,38 +202,114 @@ static void the_newest_is_preempted(void **state)
 
 /* ---- the budget ---- */
 
-/* A machine that takes fixed_ns and row_ns: the budget finds what fits, from either side. */
-static void check_speed(int64_t fixed_ns, int64_t row_ns, int64_t begin)
+/* A machine: a step's fixed time, a row's, a row's for each key before it; all times
+ * 1 to 1 + noise. */
+typedef struct imagined {
+    double fixed_ns, row_ns, key_ns, noise;
+    uint32_t seed;
+} imagined;
+
+static int64_t took(imagined *m, int64_t n_rows, int64_t position)
 {
-    ig__speed s = {.step_ns = 100000000, .least = 16, .most = 4096, .budget = begin};
-    int64_t ns = 0;
-    for (int i = 0; i < 40; i++) {
-        ns = fixed_ns + s.budget * row_ns;
-        ig__speed_learn(&s, s.budget, ns);
-        assert_in_range(s.budget, s.least, s.most);
+    m->seed = m->seed * 1664525 + 1013904223; /* Numerical Recipes' generator */
+    const double keys = (double)position + 0.5 * (double)n_rows;
+    const double ns =
+        m->fixed_ns + (double)n_rows * m->row_ns + (double)n_rows * keys * m->key_ns;
+    return (int64_t)(ns * (1 + m->noise * (m->seed >> 8) / 16777216.0));
+}
+
+static ig__speed imagined_speed(double cost_ns)
+{
+    return (ig__speed){.step_ns = 100000000,
+                       .least = 16,
+                       .most = 4096,
+                       .key_cost = 1 / 1200.0,
+                       .guess = 1 / 1200.0,
+                       .cost_ns = cost_ns,
+                       .margin = 1.15};
+}
+
+/* One step of a prompt; its time. */
+static int64_t imagined_step(int64_t *n_rows_out, imagined *m, ig__speed *s,
+                             int64_t position)
+{
+    int64_t n_rows = 0; /* as many as cost what is allowed */
+    for (int i = 0; i < 3; i++) {
+        const ig__work row = ig__speed_work(s, 1, 0, position + n_rows / 2);
+        n_rows = ig__speed_rows(s, ig__speed_budget(s) / ig__speed_cost(s, row));
     }
-    ns = fixed_ns + s.budget * row_ns;
-    if (s.budget > s.least)
-        assert_in_range(ns, s.budget < s.most ? 80000000 : 0, 100000000);
-    const int64_t found = s.budget;
+    *n_rows_out = n_rows;
+    const int64_t ns = took(m, n_rows, position);
+    ig__speed_learn(s, ig__speed_work(s, n_rows, 0, position), ns);
+    return ns;
+}
+
+/* Without noise steps come close to the target from either side, and stay below. */
+static void check_speed(double fixed_ns, double row_ns, double begin_ns)
+{
+    imagined m = {.fixed_ns = fixed_ns, .row_ns = row_ns};
+    ig__speed s = imagined_speed(begin_ns);
+    s.key_cost = s.guess = 0;
+    int64_t ns = 0, n_rows;
+    for (int i = 0; i < 40; i++)
+        ns = imagined_step(&n_rows, &m, &s, 0);
+    const int64_t found = ig__speed_rows(&s, ig__speed_budget(&s));
+    if (found > s.least)
+        assert_in_range(ns, found < s.most ? 85000000 : 0, 100000000);
     for (int i = 0; i < 20; i++) /* small steps tell nothing */
-        ig__speed_learn(&s, 1, fixed_ns + row_ns);
-    assert_in_range(s.budget, found - found / 8, found);
-    ig__speed_learn(&s, s.budget, 400000000); /* somebody else wants the machine */
-    assert_in_range(s.budget, s.least, found / 4 > s.least ? found / 4 : s.least);
+        ig__speed_learn(&s, (ig__work){.rows = 1}, (int64_t)(fixed_ns + row_ns));
+    assert_in_range(ig__speed_rows(&s, ig__speed_budget(&s)), found - found / 8, found);
+    m.fixed_ns = 4 * fixed_ns; /* somebody else wants the machine */
+    m.row_ns = 4 * row_ns;
+    for (int i = 0; i < 6; i++)
+        ns = imagined_step(&n_rows, &m, &s, 0);
+    if (ig__speed_rows(&s, ig__speed_budget(&s)) > s.least)
+        assert_in_range(ns, 0, 100000000);
 }
 
 static void the_budget_follows_the_speed(void **state)
 {
     (void)state;
-    static const int64_t begins[] = {16, 500, 4096};
+    static const double begins[] = {6250000, 200000, 24000}; /* 14 rows, 435, 3623 */
     for (int i = 0; i < 3; i++) {
         check_speed(0, 100000, begins[i]);
-        check_speed(20000000, 300000, begins[i]);
+        check_speed(10000000, 300000, begins[i]);
         check_speed(5000000, 1000000, begins[i]);
         check_speed(90000000, 5000000, begins[i]); /* too slow: 16 rows go on */
         check_speed(1000, 1000, begins[i]);        /* so fast that all fit */
     }
+}
+
+/* Prompts of 6,000 tokens on machines that are quiet or not, whose keys cost what was assumed
+ * or not: of a hundred steps at most so many are longer than the target, none is much longer
+ * than noise explains, and the prompt is not read in crumbs. */
+static void few_steps_pass_the_target(void **state)
+{
+    (void)state;
+    for (int noisy = 0; noisy < 3; noisy++)
+        for (int keys = 0; keys < 3; keys++) {
+            imagined m = {.fixed_ns = 3e6,
+                          .row_ns = 375e3,
+                          .key_ns = 375e3 / (keys == 0   ? 600
+                                             : keys == 1 ? 1200
+                                                         : 1e6),
+                          .noise = noisy * 0.2};
+            ig__speed s = imagined_speed(6250000);
+            int64_t n = 0, n_long = 0, longest = 0, sum = 0;
+            for (int prompt = 0; prompt < 5; prompt++)
+                for (int64_t position = 0, n_rows; position < 6000; n++) {
+                    const int64_t ns = imagined_step(&n_rows, &m, &s, position);
+                    position += n_rows;
+                    n_long += ns > 100000000;
+                    longest = ns > longest ? ns : longest;
+                    sum += ns;
+                }
+            assert_true(n > 100);
+            assert_in_range(100 * n_long / n, 0, 11);
+            assert_in_range(longest, 0,
+                            keys == 2 ? 140000000 : 100000000 + noisy * 12000000);
+            assert_in_range(sum / n, 80000000, 100000000);
+        }
 }
 
 /* The engine's own: a target of a millisecond keeps steps of a long prompt short. */
@@ -352,9 +473,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_prompt_does_not_wait),
         cmocka_unit_test(turns_are_even),
+        cmocka_unit_test(a_shared_beginning_is_computed_once),
         cmocka_unit_test(a_higher_priority_goes_first),
         cmocka_unit_test(the_newest_is_preempted),
         cmocka_unit_test(the_budget_follows_the_speed),
+        cmocka_unit_test(few_steps_pass_the_target),
         cmocka_unit_test(steps_keep_the_target),
         cmocka_unit_test(clients_of_several_threads),
         cmocka_unit_test(waiting_sleeps),

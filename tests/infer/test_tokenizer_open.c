@@ -155,15 +155,20 @@ static ig_tokenizer *end_well(writer *w)
     return t;
 }
 
-static void end_refused(writer *w, const char *words)
+static void end_refused_as(writer *w, ig_status wanted, const char *words)
 {
     const ig_allocator a = ig__allocator_default();
     ig_status status;
     ig_error err = {0};
     assert_null(end(w, &a, &status, &err));
-    assert_int_equal(status, IG_ERR_FORMAT);
-    if (!strstr(err.message, words))
-        fail_msg("'%s' lacks '%s'", err.message, words);
+    assert_int_equal(status, wanted);
+    if (!strstr(err.message, words) || !strstr(err.message, ": byte "))
+        fail_msg("'%s' lacks '%s' or the byte", err.message, words);
+}
+
+static void end_refused(writer *w, const char *words)
+{
+    end_refused_as(w, IG_ERR_FORMAT, words);
 }
 
 /* ---- tests */
@@ -228,7 +233,7 @@ static void bad_keys_are_refused(void **state)
     w = begin("llama");
     tokens(&w);
     scores(&w, N - 1);
-    end_refused(&w, "tokenizer.ggml.scores at byte ");
+    end_refused(&w, ": key 'tokenizer.ggml.scores': 4, the tokens are 5");
     w = begin("llama");
     tokens(&w);
     scores(&w, N + 1);
@@ -246,6 +251,23 @@ static void bad_keys_are_refused(void **state)
     w = begin_whole("gpt2");
     u32_key(&w, "add_bos_token", 1);
     end_refused(&w, "tokenizer.ggml.add_bos_token");
+}
+
+/* What the tokenizer itself refuses is said with its place in the file, too. */
+static void unknown_kinds_are_refused(void **state)
+{
+    (void)state;
+    writer w = begin_whole("gpt3");
+    end_refused_as(&w, IG_ERR_UNSUPPORTED,
+                   ": key 'tokenizer.ggml.model': tokenizer: model 'gpt3' is not known");
+    w = begin_whole("gpt2");
+    text_key(&w, "pre", "larger");
+    end_refused_as(&w, IG_ERR_UNSUPPORTED,
+                   ": key 'tokenizer.ggml.pre': tokenizer: pre-tokeniser 'larger' is not");
+    w = begin("gpt2");
+    array(&w, "tokens", IG__GGUF_STRING, 0);
+    end_refused(&w,
+                ": key 'tokenizer.ggml.tokens': tokenizer: the vocabulary has no tokens");
 }
 
 static void allocation_faults(void **state)
@@ -274,6 +296,7 @@ int main(void)
         cmocka_unit_test(silence_has_a_meaning),
         cmocka_unit_test(keys_are_read),
         cmocka_unit_test(bad_keys_are_refused),
+        cmocka_unit_test(unknown_kinds_are_refused),
         cmocka_unit_test(allocation_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

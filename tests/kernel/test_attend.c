@@ -177,7 +177,7 @@ static int64_t exact_row(double *y, double *tolerance, const attend_data *a, int
     static double s[MOST_KEYS];
     const int64_t w = a->c.w;
     const float *q = a->q + r * a->args.q_stride;
-    double m = -INFINITY, l = 0, top_qk = 0, top_v = 0;
+    double m = -(double)INFINITY, l = 0, top_qk = 0, top_v = 0;
     int64_t n = 0;
     for (int64_t t = begin; t < end; t++) {
         double sum = 0, size = 0;

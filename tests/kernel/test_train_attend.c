@@ -14,16 +14,19 @@ typedef struct shape {
     bool causal;
     int64_t window;
     int mask; /* 1: added [T,S], 2: allowed [B,1,T,S] with rows of nothing */
+    double dropout;
 } shape;
 
 static const shape shapes[] = {
-    {1, 1, 1, 1, 1, 1, false, 0, 0},       {1, 2, 1, 3, 5, 7, false, 0, 0},
-    {2, 2, 2, 64, 64, 16, true, 0, 0},     {1, 4, 2, 65, 65, 32, true, 0, 0},
-    {1, 2, 2, 70, 130, 64, true, 0, 0},    {1, 2, 1, 130, 70, 24, true, 0, 0},
-    {1, 3, 1, 129, 129, 40, true, 17, 0},  {2, 2, 2, 33, 100, 48, false, 20, 0},
-    {1, 2, 2, 67, 90, 64, false, 0, 1},    {2, 4, 2, 67, 67, 32, true, 0, 2},
-    {1, 2, 1, 100, 100, 128, true, 64, 2}, {1, 1, 1, 5, 200, 80, true, 0, 0},
-    {1, 1, 1, 0, 3, 16, true, 0, 0},       {1, 1, 1, 3, 0, 16, false, 0, 0},
+    {1, 1, 1, 1, 1, 1, false, 0, 0, 0},       {1, 2, 1, 3, 5, 7, false, 0, 0, 0},
+    {2, 2, 2, 64, 64, 16, true, 0, 0, 0},     {1, 4, 2, 65, 65, 32, true, 0, 0, 0},
+    {1, 2, 2, 70, 130, 64, true, 0, 0, 0},    {1, 2, 1, 130, 70, 24, true, 0, 0, 0},
+    {1, 3, 1, 129, 129, 40, true, 17, 0, 0},  {2, 2, 2, 33, 100, 48, false, 20, 0, 0},
+    {1, 2, 2, 67, 90, 64, false, 0, 1, 0},    {2, 4, 2, 67, 67, 32, true, 0, 2, 0},
+    {1, 2, 1, 100, 100, 128, true, 64, 2, 0}, {1, 1, 1, 5, 200, 80, true, 0, 0, 0},
+    {1, 1, 1, 0, 3, 16, true, 0, 0, 0},       {1, 1, 1, 3, 0, 16, false, 0, 0, 0},
+    {2, 2, 1, 67, 90, 24, true, 0, 0, 0.3},   {1, 2, 2, 70, 65, 33, false, 20, 2, 0.6},
+    {1, 1, 1, 3, 5, 16, false, 0, 0, 1},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -57,7 +60,10 @@ static problem make(const shape *s, uint64_t seed)
                          .width = s->w,
                          .scale = 1.0f / sqrtf((float)s->w),
                          .causal = s->causal,
-                         .window = s->window};
+                         .window = s->window,
+                         .dropout = s->dropout,
+                         .seed = 7,
+                         .stream = seed};
     const bool by_token = seed % 2;
     p.n_q = s->b * s->h * s->t * s->w;
     p.n_kv = s->b * s->g * s->s * s->w;
@@ -113,6 +119,7 @@ static void release(problem *p)
 
 static void run(const ig__train_kernels *t, problem *p)
 {
+    p->a.drop = t->dropout;
     t->attention(&p->a, 0, ig__attention_items(&p->a), p->scratch);
     t->attention_grad(&p->a, 0, ig__attention_grad_items(&p->a), p->scratch);
 }
@@ -203,9 +210,10 @@ static void check_slopes(problem *p, float *x, const int64_t x_stride[3], const 
 static void test_slopes(void **state)
 {
     (void)state;
-    const shape some[] = {{1, 4, 2, 7, 11, 8, true, 0, 0},
-                          {1, 2, 1, 9, 9, 6, true, 4, 2},
-                          {1, 2, 2, 6, 8, 4, false, 0, 1}};
+    const shape some[] = {{1, 4, 2, 7, 11, 8, true, 0, 0, 0},
+                          {1, 2, 1, 9, 9, 6, true, 4, 2, 0},
+                          {1, 2, 2, 6, 8, 4, false, 0, 1, 0},
+                          {1, 2, 1, 5, 7, 4, true, 0, 0, 0.3}};
     for (int i = 0; i < 3; i++) {
         problem p = make(&some[i], (uint64_t)i);
         run(ig__train_kernels_pick("ref"), &p);
@@ -224,7 +232,7 @@ static void test_hidden(void **state)
     const float qk[4] = {1, 0, 0, 1}, v[4] = {1, 2, 3, 4}, ones[4] = {1, 1, 1, 1};
     const uint8_t first[4] = {1, 1, 0, 0}, column[4] = {1, 0, 1, 0};
     for (int t = 0; t < all.n; t++) {
-        const shape s = {1, 1, 1, 2, 2, 2, false, 0, 2};
+        const shape s = {1, 1, 1, 2, 2, 2, false, 0, 2, 0};
         problem p = make(&s, 2);
         p.a.scale = 1.0f;
         memcpy(p.q, qk, sizeof qk);
@@ -258,7 +266,7 @@ static void test_seen_nan(void **state)
 {
     (void)state;
     const train_tables all = find_train_tables();
-    const shape s = {1, 1, 1, 70, 70, 32, true, 0, 0};
+    const shape s = {1, 1, 1, 70, 70, 32, true, 0, 0, 0};
     for (int t = 0; t < all.n; t++) {
         problem clean = make(&s, 2), p = make(&s, 2);
         p.q[5 * 32 + 3] = NAN;

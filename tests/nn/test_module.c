@@ -198,11 +198,11 @@ static void test_freeze(void **state)
     (void)state;
     fixture f = begin(1);
     ig_tensor *x = ig_ones(f.ctx, IG_DTYPE_F32, IG_SHAPE(2, 3));
-    ig_tensor *norm = ig_nn_batch_norm(f.p, "a.norm", x, true);
+    ig_tensor *norm = ig_nn_batch_norm(f.p, "a.norm", x);
     ig_tensor *y = ig_nn_linear(f.p, "b", norm, 2, true);
     assert_non_null(y);
     assert_int_equal(ig_params_freeze(f.p, "a.", true), 2); /* not the running ones */
-    y = ig_nn_linear(f.p, "b", ig_nn_batch_norm(f.p, "a.norm", x, true), 2, true);
+    y = ig_nn_linear(f.p, "b", ig_nn_batch_norm(f.p, "a.norm", x), 2, true);
     assert_int_equal(ig_backward(ig_sum(y, 0, NULL, false)), IG_OK);
     assert_null(ig_tensor_grad(ig_params_find(f.p, "a.norm.weight")));
     assert_non_null(ig_tensor_grad(ig_params_find(f.p, "b.weight")));
@@ -250,9 +250,11 @@ static void test_running_statistics(void **state)
     (void)state;
     fixture f = begin(1);
     ig_tensor *x = ig_full(f.ctx, IG_DTYPE_F32, IG_SHAPE(4, 2), 3);
-    ig_nn_batch_norm(f.p, "n", x, false);
+    ig_params_set_training(f.p, false);
+    ig_nn_batch_norm(f.p, "n", x);
     assert_true(data(ig_params_find(f.p, "n.running_mean"))[1] == 0);
-    assert_non_null(ig_nn_batch_norm(f.p, "n", x, true));
+    ig_params_set_training(f.p, true);
+    assert_non_null(ig_nn_batch_norm(f.p, "n", x));
     assert_true(fabs((double)data(ig_params_find(f.p, "n.running_mean"))[1] - 0.3) < 1e-6);
     assert_int_equal(ig_params_elements(f.p), 4);
     end(&f);
@@ -288,6 +290,15 @@ static void test_files(void **state)
         assert_memory_equal(data(x), data(y), ig_tensor_bytes(x));
         assert_true(ig_tensor_wants_grad(y));
     }
+    /* a count beside running statistics is passed over */
+    ig_named_tensor more[8];
+    int64_t n = 0;
+    for (; n < ig_params_count(f.p); n++)
+        more[n] = (ig_named_tensor){ig_params_name(f.p, n), ig_params_tensor(f.p, n)};
+    more[n++] = (ig_named_tensor){"norm.num_batches_tracked",
+                                  ig_tensor_scalar(f.ctx, IG_DTYPE_I64, 3)};
+    assert_int_equal(ig_tensors_save(path, more, n, NULL, 0, &error), IG_OK);
+    assert_int_equal(ig_params_load(g.p, path, &error), IG_OK);
     /* one more in the network, then another shape, then one more in the file */
     const float first = data(ig_params_find(g.p, "a.weight"))[0];
     ig_fill(ig_detach(ig_params_find(g.p, "a.weight")), (double)first + 1);
@@ -464,6 +475,55 @@ static void test_descent(void **state)
     check_descent(tied_config);
 }
 
+static ig_module *gpt2_with(ig_context *ctx, const char *rates)
+{
+    char config[512];
+    ig_module *m;
+    snprintf(config, sizeof config, "{%s,%s", rates, gpt2_config + 1);
+    ig_seed(ctx, 3);
+    if (ig_module_create(&m, ctx, config, &error) != IG_OK)
+        fail_msg("%s", error.message);
+    return m;
+}
+
+/* GPT-2's three rates of dropout: each has its effect, in training alone. */
+static void test_dropout(void **state)
+{
+    (void)state;
+    static const char *const rates[4] = {"\"embd_pdrop\":0", "\"embd_pdrop\":0.5",
+                                         "\"attn_pdrop\":0.5", "\"resid_pdrop\":0.5"};
+    fixture f = begin(1);
+    double plain = 0;
+    for (int i = 0; i < 4; i++) {
+        ig_module *m = gpt2_with(f.ctx, rates[i]);
+        ig_params *p = ig_module_params(m);
+        assert_false(ig_params_is_training(p));
+        const double now = loss_of(m, f.ctx, false);
+        plain = i ? plain : now;
+        assert_true(now == plain);
+        ig_params_set_training(p, true);
+        ig_seed(f.ctx, 4);
+        const double dropped = loss_of(m, f.ctx, true);
+        assert_true(i ? dropped != plain : dropped == plain);
+        assert_true(loss_of(m, f.ctx, false) != dropped || i == 0); /* draws go on */
+        ig_seed(f.ctx, 4);
+        assert_true(loss_of(m, f.ctx, false) == dropped);
+        /* the head is the embedding: there is one table, and it has the gradient of both */
+        assert_null(ig_params_find(p, "lm_head.weight"));
+        assert_non_null(ig_tensor_grad(ig_params_find(p, "transformer.wte.weight")));
+        ig_module_destroy(m);
+    }
+    ig_module *m;
+    assert_int_equal(ig_module_create(&m, f.ctx,
+                                      "{\"model_type\":\"gpt2\",\"vocab_size\":5,"
+                                      "\"n_positions\":4,\"n_embd\":4,\"n_head\":2,"
+                                      "\"n_layer\":1,\"attn_pdrop\":1.5}",
+                                      &error),
+                     IG_ERR_FORMAT);
+    assert_non_null(strstr(error.message, "attn_pdrop is 1.5"));
+    end(&f);
+}
+
 /* Fail each allocation in turn: nothing leaks, and the status is memory's. */
 static void check_faults(const char *config)
 {
@@ -508,7 +568,8 @@ int main(void)
         cmocka_unit_test(test_layers),  cmocka_unit_test(test_running_statistics),
         cmocka_unit_test(test_files),   cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_causal),  cmocka_unit_test(test_tied),
-        cmocka_unit_test(test_descent), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_descent), cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

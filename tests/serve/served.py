@@ -10,10 +10,11 @@ import time
 
 
 class Served:
-    def __init__(self, binary, model, *options, env=None):
+    def __init__(self, binary, model, *options, env=None, measure=False, port=0):
         self.errors = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill
         self.process = subprocess.Popen(
-            [binary, "serve", model, "--port", "0", "--json", "--no-measure", *options],
+            [binary, "serve", model, "--port", str(port), "--json",
+             *([] if measure else ["--no-measure"]), *options],
             stdout=subprocess.PIPE, stderr=self.errors, text=True, env=env)
         line = self.process.stdout.readline()
         if not line:

@@ -370,6 +370,59 @@ class Tiny(Shared):
                     got = b""
                 self.assertFalse(got.startswith(b"HTTP/1.1 200"), (raw[:60], got[:80]))
 
+    def raw(self, head, body=b""):
+        """Status and error of what a request with this head gets."""
+        with self.s.connect(timeout=10) as s:
+            s.sendall(head.replace(b"\n", b"\r\n") + b"\r\n" + body)
+            got = read_until(s, b"}}\n")
+        lines, _, answer = got.partition(b"\r\n\r\n")
+        self.assertIn(b"content-type: application/json", lines.lower(), got[:400])
+        return int(lines[9:12]), json.loads(answer)["error"]
+
+    def test_faults_of_the_head(self):
+        """What is refused before a body is read is told in the same shape as all else."""
+        post = b"POST /v1/completions HTTP/1.1\nHost: a\n"
+        for status, head in [
+                (414, b"GET /" + b"a" * 20000 + b" HTTP/1.1\nHost: a\n"),
+                (414, b"GET /health?a=" + b"b" * 20000 + b" HTTP/1.1\nHost: a\n"),
+                (431, b"GET /health HTTP/1.1\nHost: a\nX: " + b"b" * 25000 + b"\n"),
+                (400, b"GET /health HTTP/1.1\n"),
+                (400, b"GET /health HTTP/1.1\nHost: a\nHost: b\n"),
+                (501, post + b"Transfer-Encoding: gzip\n"),
+                (413, post + b"Content-Length: 10000000000\n"),
+                (413, post + b"Content-Length: 9000000\nExpect: 100-continue\n"),
+                (400, post),  # no length is no body
+                (405, b"FOO /health HTTP/1.1\nHost: a\n"),
+                (405, b"DELETE /v1/models HTTP/1.1\nHost: a\n"),
+                (404, b"CONNECT a:80 HTTP/1.1\nHost: a\n")]:
+            got, error = self.raw(head)
+            self.assertEqual(got, status, head[:60])
+            self.assertEqual(error["type"], "invalid_request_error")
+            self.assertTrue(error["message"])
+        with self.s.connect(timeout=10) as s:  # a length within the limit is waited for
+            s.sendall(post.replace(b"\n", b"\r\n") +
+                      b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+            self.assertIn(b"100 Continue", read_until(s, b"\r\n\r\n"))
+            s.sendall(b"{}")
+            self.assertIn(b"prompt is missing", read_until(s, b"}}\n"))
+        status, _, answer = self.s.ask("POST", "/v1/completions", b" " * (9 << 20))
+        self.assertEqual((status, json.loads(answer)["error"]["code"]), (413, "too_large"))
+
+    def test_no_http(self):
+        """What the HTTP library cannot read it refuses itself, with the right status."""
+        for status, raw in [
+                (b"505", b"GET / HTTP/9.9\r\nHost: a\r\n\r\n"),
+                (b"400", b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n"),
+                (b"414", b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: a\r\n\r\n"),
+                (b"431", b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"b" * 100000 + b"\r\n\r\n"),
+                (b"400", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")]:
+            with self.s.connect(timeout=10) as s:
+                try:
+                    s.sendall(raw)
+                except ConnectionError:
+                    pass
+                self.assertEqual(s.recv(4096)[9:12], status, raw[:60])
+
     def test_pipelined(self):
         one = request_bytes("/v1/completions", {"prompt": "x", "max_tokens": 2,
                                                 "logit_bias": FORCE_A})
@@ -715,8 +768,61 @@ class Encrypted(unittest.TestCase):
         self.fail("not cancelled")
 
 
+class Measuring(unittest.TestCase):
+    """What the machine can do is measured in quiet moments, and nobody waits for it."""
+
+    def test_a_request_ends_it(self):
+        s = Served(BINARY, tiny_path(), "--ctx", "256", "--quiet", measure=True)
+        try:
+            s.complete("x", max_tokens=1)
+            self.until(lambda start=s.cpu_s(): s.cpu_s() - start > 0.05)
+            s.complete("x", max_tokens=1)
+            # it was given up: a moment later nothing is known yet
+            self.assertNotIn("limit_share", s.ask("GET", "/metrics")[2].decode())
+            self.until(lambda: "limit_share" in s.ask("GET", "/metrics")[2].decode(), 60)
+        finally:
+            self.assertEqual(s.stop(), 0)
+
+    def until(self, holds, seconds=20):
+        end = time.monotonic() + seconds
+        while not holds():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
+
 class Ending(unittest.TestCase):
     """Starting and stopping."""
+
+    def test_kill(self):
+        """Killed in the middle of answers: the next one has the port at once, and nothing of
+        the first is left."""
+        before = set(os.listdir(FOLDER.name))
+        tiny_path()
+        port = 0
+        for i in range(4):
+            s = Served(BINARY, tiny_path(), "--ctx", "2048", "--quiet", port=port)
+            self.assertIn(port, (0, s.port))
+            port = s.port
+            self.assertEqual(s.json("/health"), {"status": "ok"})
+            self.assertEqual(s.metric("prefix_cache_hits_total"), 0)
+            held = [s.connect() for _ in range(6)]
+            for c in held:
+                c.sendall(request_bytes("/v1/completions", {
+                    "prompt": "x", "max_tokens": 2000, "ignore_eos": True, "stream": True,
+                    "logit_bias": FORCE_A}))
+            read_until(held[0], b"data: ")
+            s.process.kill()
+            s.process.wait()
+            for c in held:
+                c.settimeout(10)
+                try:
+                    while c.recv(65536):
+                        pass
+                except ConnectionError:
+                    pass
+                c.close()
+            s.stop()
+        self.assertEqual(set(os.listdir(FOLDER.name)) - before, {"tiny.gguf"} - before)
 
     def test_drain(self):
         """SIGTERM: what was begun is finished, nothing new is taken, the exit code is 0."""

@@ -63,9 +63,11 @@ static void forward_row(const ig__attention *a, int64_t b, int64_t h, int64_t i)
             continue;
         const double p = exp(s - top);
         const float *v = row_of(a->v, a->v_stride, b, g, j);
+        float factor;
+        ig__attend_factors(a, &factor, b, h, i, j, 1);
         sum += p;
         for (int64_t d = 0; d < a->width; d++)
-            acc[d] += p * (double)v[d];
+            acc[d] += p * (double)factor * (double)v[d];
     }
     for (int64_t d = 0; d < a->width; d++)
         out[d] = sum == 0 ? 0.0f : (float)(acc[d] / sum);
@@ -82,7 +84,7 @@ void ig__attention_ref(const ig__attention *a, int64_t begin, int64_t end)
     }
 }
 
-/* Weight p and dL/dscore of one pair. False: hidden. */
+/* Weight p (behind dropout) and dL/dscore of one pair. False: hidden. */
 static bool pair_gradient(const ig__attention *a, int64_t b, int64_t h, int64_t i,
                           int64_t j, double *p, double *ds)
 {
@@ -94,7 +96,10 @@ static bool pair_gradient(const ig__attention *a, int64_t b, int64_t h, int64_t 
     const float *out = row_of(a->out, a->out_stride, b, h, i);
     const float *v = row_of(a->v, a->v_stride, b, g, j);
     *p = exp(s - (double)a->lse[(b * a->heads + h) * a->n_queries + i]);
-    *ds = *p * (product(dout, v, a->width) - product(dout, out, a->width));
+    float factor;
+    ig__attend_factors(a, &factor, b, h, i, j, 1);
+    *ds = *p * ((double)factor * product(dout, v, a->width) - product(dout, out, a->width));
+    *p *= (double)factor;
     return true;
 }
 
