@@ -5,7 +5,9 @@ Three parts, for each model: "batch", streams decoded at once, without HTTP; "ch
 that share a system prompt of 1,500 tokens, answers of 64; "mix", three streams that decode while a
 prompt of 4,000 tokens arrives, and a short chat just after it. The last two go over HTTP, by
 `ingot bench --serve` against both servers, each started anew for each measurement, so that neither
-has seen a prompt before. A row's ratio is the median of the pairs' ratios; above 1 Ingot is better.
+has seen a prompt before. A fourth, "http", measures ours alone: the processor time of the thread that does
+HTTP and JSON while 16 answers are streamed, and requests of /health a second. A row's ratio is the median
+of the pairs' ratios; above 1 Ingot is better.
 
 One measurement is one program once. With --keep FILE each is kept there as it ends, and a run does
 what is missing, for --slice seconds (then its exit code is 3): so a machine that is quiet only for
@@ -15,6 +17,7 @@ counts as "at least".
 import argparse
 import contextlib
 import json
+import os
 import pathlib
 import socket
 import statistics
@@ -73,7 +76,7 @@ def served(command):
     try:
         url = f"http://127.0.0.1:{port}"
         wait_for(process, url)
-        yield url
+        yield url, process.pid
     finally:
         process.terminate()
         try:
@@ -123,7 +126,7 @@ def batch_peer(tools, model, streams):
 
 
 def chats(ingot, command, until):
-    with served(command) as url:
+    with served(command) as (url, _):
         begin = time.monotonic()
         try:
             got = end_load(begin_load(ingot, url, users=32, requests=32, shared=1500, input=16,
@@ -136,7 +139,7 @@ def chats(ingot, command, until):
 
 
 def alone(ingot, command, until):
-    with served(command) as url:
+    with served(command) as (url, _):
         begin = time.monotonic()
         try:
             got = end_load(begin_load(ingot, url, seed=1, requests=1, input=LONG, output=1), until)
@@ -146,7 +149,7 @@ def alone(ingot, command, until):
 
 
 def mix(ingot, command, until):
-    with served(command) as url:
+    with served(command) as (url, _):
         streams = begin_load(ingot, url, users=3, requests=3, input=32, output=STREAM_TOKENS)
         time.sleep(1)  # they decode
         prompt = begin_load(ingot, url, seed=2, requests=1, input=LONG, output=1)
@@ -168,6 +171,46 @@ def mix(ingot, command, until):
                 prompt_tokens=prompt["prompt_tokens"])
 
 
+def processor_s(pid):
+    """Of the whole process, and of its thread for HTTP."""
+    both = [0, 0]
+    for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+        name, _, fields = stat.read_text().partition("(")[2].rpartition(")")
+        ticks = sum(map(int, fields.split()[11:13]))
+        both[0] += ticks
+        both[1] += ticks if name == "ingot-http" else 0
+    return [x / os.sysconf("SC_CLK_TCK") for x in both]
+
+
+def health_rate(url, n=20000, at_once=32):
+    """Answers a second over 8 connections that are kept, requests sent in groups."""
+    host, port = url.rpartition("/")[2].split(":")
+    one = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
+    open_ones = [socket.create_connection((host, int(port))) for _ in range(8)]
+    begin, done = time.monotonic(), 0
+    while done < n:
+        for s in open_ones:
+            s.sendall(one * at_once)
+        for s in open_ones:
+            got = b""
+            while got.count(b'{"status":"ok"}') < at_once:
+                got += s.recv(1 << 16)
+        done += at_once * len(open_ones)
+    took = time.monotonic() - begin
+    for s in open_ones:
+        s.close()
+    return done / took
+
+
+def http(ingot, command, until):
+    with served(command) as (url, pid):
+        before = processor_s(pid)
+        end_load(begin_load(ingot, url, users=16, requests=32, input=64, output=256), until)
+        after = processor_s(pid)
+        rate = health_rate(url)
+    return dict(share=100 * (after[1] - before[1]) / (after[0] - before[0]), health=rate)
+
+
 # ---- what is to be measured ------------------------------------------------------------------------
 
 
@@ -184,12 +227,12 @@ def measure(bench, what, kind, streams, who):
     if what == "batch":
         return (batch_ours(bench.ingot, bench.files[kind], streams) if who == "ours"
                 else batch_peer(bench.tools, bench.files[kind], streams))
-    step = {"chats": chats, "alone": alone, "mix": mix}[what]
+    step = {"chats": chats, "alone": alone, "mix": mix, "http": http}[what]
     return step(bench.ingot, command_of(bench, who, kind, 2048 if what == "chats" else 6144), bench.until)
 
 
 # before a measurement was seen: the seconds it may take, ours and the peer's
-EXPECTED = {"batch": (8, 25), "chats": (12, 50), "alone": (12, 30), "mix": (20, 50)}
+EXPECTED = {"batch": (8, 25), "chats": (12, 50), "alone": (12, 30), "mix": (20, 50), "http": (20, 0)}
 
 
 class Bench:
@@ -241,9 +284,10 @@ def key_of(what, kind, streams, pair, who):
 def units_of(args):
     """In the order of pairs, so that a run that is not done has some of all."""
     steps = {"batch": [("batch", b) for b in STREAMS], "chats": [("chats", 0)],
-             "mix": [("alone", 0), ("mix", 0)]}
+             "mix": [("alone", 0), ("mix", 0)], "http": [("http", 0)]}
     return [(what, kind, n, i, who) for i in range(args.pairs) for part in args.part or steps
-            for kind in args.kind or KINDS for what, n in steps[part] for who in ("ours", "peer")]
+            for kind in args.kind or KINDS for what, n in steps[part]
+            for who in ("ours", "peer") if what != "http" or who == "ours"]
 
 
 # ---- rows -----------------------------------------------------------------------------------------
@@ -287,14 +331,25 @@ def mix_rows(bench, args, kind):
     ]
 
 
-PARTS = {"batch": batch_rows, "chats": chat_rows, "mix": mix_rows}
+def http_rows(bench, args, kind):
+    found = [bench.kept.get(key_of("http", kind, 0, i, "ours")) for i in range(args.pairs)]
+    rows = [dict(name=f"{KINDS[kind]} processor time for HTTP and JSON, 16 streams; %", value="share", most=3),
+            dict(name=f"{KINDS[kind]} /health; a second", value="health", least=5000)]
+    for row in rows:
+        row["pairs"] = [dict(ours=f[row["value"]]) for f in found if f]
+    return rows
+
+
+PARTS = {"batch": batch_rows, "chats": chat_rows, "mix": mix_rows, "http": http_rows}
 
 
 def summary(row):
-    ratios = [p["ratio"] for p in row["pairs"]]
     ours = [p["ours"] for p in row["pairs"]]
+    row = dict(row, ours=statistics.median(ours), ours_least=min(ours), ours_most=max(ours))
+    if "ratio" not in row["pairs"][0]:
+        return row
+    ratios = [p["ratio"] for p in row["pairs"]]
     return dict(row, ratio=statistics.median(ratios), ratio_least=min(ratios), ratio_most=max(ratios),
-                ours=statistics.median(ours), ours_least=min(ours), ours_most=max(ours),
                 peer=statistics.median(p["peer"] for p in row["pairs"]),
                 cut=any(p["cut"] for p in row["pairs"]))
 
@@ -303,13 +358,18 @@ def print_table(rows):
     print("| row | Ingot (least - most) | llama.cpp | ratio (least - most) | wanted | pairs |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for r in rows:
-        met = r["ratio"] >= r["floor"] if "floor" in r else r["ours"] <= r["most"]
-        wanted = f"{r['floor']:.1f} x" if "floor" in r else f"at most {r['most']}"
+        if "floor" in r:
+            met, wanted = r["ratio"] >= r["floor"], f"{r['floor']:.1f} x"
+        elif "most" in r:
+            met, wanted = r["ours"] <= r["most"], f"at most {r['most']}"
+        else:
+            met, wanted = r["ours"] >= r["least"], f"at least {r['least']}"
         d = 2 if r["ours"] < 50 else 0
-        more = "> " if r["cut"] else ""
+        more = "> " if r.get("cut") else ""
+        peer = f"{more}{r['peer']:.{d}f}" if "peer" in r else ""
+        ratio = f"{more}{r['ratio']:.2f} ({r['ratio_least']:.2f} - {r['ratio_most']:.2f})" if peer else ""
         print(f"| {r['name']} | {r['ours']:.{d}f} ({r['ours_least']:.{d}f} - {r['ours_most']:.{d}f}) | "
-              f"{more}{r['peer']:.{d}f} | {more}{r['ratio']:.2f} ({r['ratio_least']:.2f} - "
-              f"{r['ratio_most']:.2f}) | {wanted}{'' if met else ' (missed)'} | {len(r['pairs'])} |")
+              f"{peer} | {ratio} | {wanted}{'' if met else ' (missed)'} | {len(r['pairs'])} |")
 
 
 def main():

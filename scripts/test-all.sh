@@ -1,20 +1,25 @@
 #!/bin/sh
 # What takes long, beside the suite itself:
 #
-#   sh scripts/test-all.sh [FUZZ-SECONDS]        an hour, 3600, unless given
+#   sh scripts/test-all.sh [FUZZ-SECONDS [FIRST-SEED]]     an hour, 3600, unless given; seed 1
 #
 # Each fuzz target (fuzz/fuzz_*.c) for so long, all at once and niced, while the rest runs: the
 # suite (scripts/test.sh), the suite under the thread sanitizer, a build with clang without
-# warnings. When the fuzzers are done: a soak of the server, and a pair of runs of every row of
-# bench/compare.sh against llama.cpp, which is built first; the course with its bars. The outcome of each part is a row of
-# docs/test-all.md. The exit code is 0 only if all parts passed.
+# warnings, and 5,000 random programs from that seed on. When the fuzzers are done: a soak of the
+# server, and a pair of runs of every row of bench/compare.sh against llama.cpp, which is built
+# first; the course with its bars. The outcome of each part is a row of docs/test-all.md. The exit
+# code is 0 only if all parts passed.
 
 cd "$(dirname "$0")/.." || exit 1
 . scripts/setup.sh
 
 fuzz_seconds=${1:-3600}
 case $fuzz_seconds in
-*[!0-9]* | '') die "usage: sh scripts/test-all.sh [FUZZ-SECONDS]" ;;
+*[!0-9]* | '') die "usage: sh scripts/test-all.sh [FUZZ-SECONDS [FIRST-SEED]]" ;;
+esac
+first_seed=${2:-1}
+case $first_seed in
+*[!0-9]* | '') die "usage: sh scripts/test-all.sh [FUZZ-SECONDS [FIRST-SEED]]" ;;
 esac
 table=docs/test-all.md
 failures=0 pids=
@@ -120,6 +125,8 @@ start_fuzzers
 part 'the suite, release and sanitizers' test-all-suite.log sh scripts/test.sh
 part 'thread sanitizer' test-all-tsan.log thread_sanitizer
 part 'clang, warnings are errors' test-all-clang.log clang_build
+part "random programs, 5000 from seed $first_seed" test-all-random.log \
+    build/release/tests/exec/test_random_programs 5000 "$first_seed"
 wait_for_fuzzers
 part 'soak of the server, 200 connections' test-all-soak.log soak
 part 'llama.cpp, a pair of runs a row' test-all-peers.log sh bench/compare.sh run --pairs 1

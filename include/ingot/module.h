@@ -188,7 +188,8 @@ typedef struct ig_nn_gpt2_opts {
     ig_nn_curve curve;
     double dropout, attention_dropout; /* of what is added to x; of weights of attention */
     int64_t
-        n_layers; /* products that are added to x start 1 / sqrt(2 n_layers) as wide; 0: 1 */
+        n_layers; /* of the model: what is added to x starts 1 / sqrt(2 L) as wide; 0: 1 */
+    ig_tensor *mask; /* beside the causal one, as ig_attention_opts has it */
 } ig_nn_gpt2_opts;
 /* x += c_proj(attention(c_attn(ln_1(x)))); x += c_proj(curve(c_fc(ln_2(x)))). Weights of products lie [in,out]
  * in its files. */
@@ -198,9 +199,9 @@ typedef struct ig_nn_llama_opts {
     int64_t n_heads, n_kv_heads, head_width; /* as of ig_nn_attention */
     int64_t n_inner;
     int64_t window;
-    double eps; /* of norms; 0: 1e-5 */
-    ig_tensor
-        *rope; /* table for x's places, turned in halves; NULL: places have no effect */
+    ig_tensor *mask; /* as of ig_nn_gpt2_opts: documents in one row, .. */
+    double eps;      /* of norms; 0: 1e-5 */
+    ig_tensor *rope; /* table for x's places, turned in halves; NULL: none */
 } ig_nn_llama_opts;
 /* x += o_proj(attention(q, k, v of input_layernorm(x)));
  * x += down_proj(silu(gate_proj(h)) up_proj(h)), h = post_attention_layernorm(x). */

@@ -160,7 +160,8 @@ IG_API ig_tensor *ig_prod(ig_tensor *x, int n, const int *dims, bool keep);
 /* NaN if one is; gradients of ties share. */
 IG_API ig_tensor *ig_max(ig_tensor *x, int n, const int *dims, bool keep);
 IG_API ig_tensor *ig_min(ig_tensor *x, int n, const int *dims, bool keep);
-/* Squared deviations from the mean over (count - correction); NaN where that is not positive. */
+/* Squared deviations from the mean over (count - correction); NaN, and a warning in the context's log,
+ * where that is not positive. */
 IG_API ig_tensor *ig_var(ig_tensor *x, int n, const int *dims, bool keep, int correction);
 IG_API ig_tensor *ig_logsumexp(ig_tensor *x, int dim, bool keep);
 /* The root of the sum of squares; gradient 0 at 0. */

@@ -1,6 +1,7 @@
 /* The default allocator, and the thin calls that all memory of the library goes through. */
 #include "base/alloc.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -47,6 +48,18 @@ void *ig__alloc_huge(const ig_allocator *a, size_t bytes)
     /* a small block would waste most of a huge page */
     const size_t align = bytes >= IG_HUGE_PAGE / 2 ? IG_HUGE_PAGE : 4096;
     return a->alloc(a->user, bytes ? bytes : 1, align);
+}
+
+void ig__make_huge(void *block, size_t bytes)
+{
+    char *const p = block;
+    const size_t before = -(uintptr_t)p & (IG_HUGE_PAGE - 1);
+    if (bytes < before + IG_HUGE_PAGE)
+        return;
+    const size_t whole = (bytes - before) & ~(IG_HUGE_PAGE - 1);
+    /* advice that may fail; pages touched already are given back, to come again as huge ones */
+    if (!madvise(p + before, whole, MADV_HUGEPAGE))
+        madvise(p + before, whole, MADV_DONTNEED);
 }
 
 void *ig__resize(const ig_allocator *a, void *p, size_t old_bytes, size_t new_bytes)

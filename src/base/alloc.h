@@ -19,6 +19,9 @@ void *ig__alloc(const ig_allocator *a,
                 size_t bytes); /* NULL: out of memory; bytes 0 gives 1 */
 void *ig__alloc_zero(const ig_allocator *a, size_t bytes); /* zeroed */
 void *ig__alloc_huge(const ig_allocator *a, size_t bytes); /* not zeroed */
+/* Have a block of ig__alloc in huge pages from now on, as far as whole ones lie in it. What it
+ * holds is lost. */
+void ig__make_huge(void *block, size_t bytes);
 /* A block of new_bytes with the first min(old, new) bytes of p; frees p. On failure NULL,
  * and p stays. */
 void *ig__resize(const ig_allocator *a, void *p, size_t old_bytes, size_t new_bytes);

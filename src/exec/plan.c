@@ -13,6 +13,10 @@
 
 #include <string.h>
 
+/* Steps of a few rows touch the beginning of each value alone: in huge pages that would make
+ * most of the arena resident. It goes into such pages with the first step of so many rows. */
+enum { HUGE_ROWS = 64 };
+
 /* ---- making -------------------------------------------------------------------------------- */
 
 static void choose_steps(ig__plan *plan)
@@ -104,7 +108,7 @@ ig_status ig__plan_create(ig__plan **plan_out, ig_context *ctx, const ig__graph 
     plan->stats.n_barriers_small = place_barriers(plan, IG_MODE_SMALL);
     plan->stats.n_barriers_large = place_barriers(plan, IG_MODE_LARGE);
     const size_t a_thread = plan->stats.private_bytes + plan->stats.scratch_bytes;
-    plan->shared = ig__alloc_huge(a, plan->stats.shared_bytes);
+    plan->shared = ig__alloc(a, plan->stats.shared_bytes);
     plan->privates = ig__alloc_huge(a, a_thread * (size_t)plan->n_threads);
     if (!plan->shared || !plan->privates)
         status = ig__fail_memory(
@@ -285,6 +289,10 @@ ig_status ig__plan_run(ig__plan *plan, const ig__batch *batch,
     plan->batch = batch;
     plan->cancelled = cancelled;
     plan->mode = batch->n_tokens <= IG_SMALL_ROWS ? IG_MODE_SMALL : IG_MODE_LARGE;
+    if (batch->n_tokens >= HUGE_ROWS && !plan->is_huge) {
+        ig__make_huge(plan->shared, plan->stats.shared_bytes);
+        plan->is_huge = true;
+    }
     run_once(plan);
     if (plan->stop[0] || plan->stop[1])
         return ig__fail(err, IG_ERR_CANCELLED, "step: cancelled");

@@ -32,6 +32,7 @@ struct ig__plan {
     ig__step *steps;   /* [n_steps]; views have none */
     int32_t n_steps;
     char *shared;   /* the arena */
+    bool is_huge;   /* it was asked into huge pages */
     char *privates; /* [n_threads][private_bytes + scratch_bytes] */
     ig__plan_stats stats;
     int n_threads;

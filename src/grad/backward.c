@@ -24,6 +24,7 @@ typedef struct backward {
     ig__tape **heap; /* [n]; counted */
     int64_t n, cap;
     ig_backward_opts opts;
+    ig__tape *node;  /* that is walked now; NULL: none */
     target *targets; /* [n_targets]; NULL: leaves get their own gradients */
     int n_targets;
 } backward;
@@ -131,6 +132,23 @@ static ig_tensor *call_hooks(ig__hook *hooks, ig_tensor *d, const ig__type *type
     return d;
 }
 
+/* Is d a view of all of a tensor that dies with the node that is walked now: its gradient, or what was made
+ * of that? Then a leaf may have the bytes. */
+static bool is_last_view(const backward *b, const ig_tensor *d)
+{
+    const ig_tensor *base = d->base;
+    if (!base || !d->contiguous || !b->ctx->no_grad || d->data != d->storage->data ||
+        ig_tensor_bytes(d) != d->storage->bytes || d->refs > 1 ||
+        d->scope != b->ctx->scope || base->refs != 2 || d->storage->refs != 2)
+        return false;
+    if (base->scope)
+        return base->scope == b->ctx->scope;
+    for (int i = 0; b->node && i < b->node->n_out; i++)
+        if (b->node->d_out[i] == base)
+            return true;
+    return false;
+}
+
 /* A leaf's gradient: written to the same bytes as long as there are any. */
 static bool gather_leaf(backward *b, ig_tensor *leaf, ig_tensor *d)
 {
@@ -149,7 +167,10 @@ static bool gather_leaf(backward *b, ig_tensor *leaf, ig_tensor *d)
     /* what others see too is copied: the leaf's gradient is its own */
     const bool shared = d->refs > 1 || d->scope != b->ctx->scope || d->base ||
                         d->storage->refs > 1 || !d->contiguous;
-    leaf->grad = hold(b, shared ? ig_copy(d) : d);
+    if (shared && is_last_view(b, d))
+        leaf->grad = ig__tensor_alias(d);
+    else
+        leaf->grad = hold(b, shared ? ig_copy(d) : d);
     return leaf->grad != NULL;
 }
 
@@ -197,6 +218,15 @@ static bool unpack(backward *b, ig__tape *node, ig__gradient *g)
     return true;
 }
 
+/* The gradient of a leaf, if an operator may add to it. */
+static ig_tensor *open_gradient(const backward *b, const ig_tensor *leaf)
+{
+    return leaf && leaf->grad && !leaf->hooks && !b->targets && b->ctx->no_grad &&
+                   is_ours(leaf->grad)
+               ? leaf->grad
+               : NULL;
+}
+
 static void take_targets(backward *b, ig__tape *node, bool *failed)
 {
     for (int i = 0; i < b->n_targets; i++) {
@@ -241,6 +271,7 @@ static bool walk_node(backward *b, ig__tape *node)
     for (int i = 0; i < node->n_in; i++) {
         const ig__edge *edge = &node->edges[i];
         g.in[i] = g.d_in[i] = NULL;
+        g.onto[i] = open_gradient(b, edge->leaf);
         g.type[i] = edge->leaf   ? &edge->leaf->type
                     : edge->node ? &edge->node->types[edge->i_out]
                                  : NULL;
@@ -279,7 +310,9 @@ static void walk_all(backward *b)
     while (b->n) {
         ig__tape *node = pop(b);
         ig_scope *scope = ig_scope_begin(ctx);
+        b->node = node;
         const bool done = scope && walk_node(b, node);
+        b->node = NULL;
         if (done && !b->opts.keep && !b->opts.record)
             ig__tape_spend(ctx, node);
         clear_node(ctx, node);

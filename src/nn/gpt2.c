@@ -10,6 +10,8 @@
 #include "nn/module_int.h"
 
 #include "base/error.h"
+#include "op/network.h"
+#include "op/product.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -35,7 +37,7 @@ static ig_tensor *product(const gpt2_block *k, const char *name, ig_tensor *x,
     ig_tensor *w = ig_param(p, "weight", normal, IG_SHAPE(ig_tensor_dim(x, 1), n_out));
     ig_tensor *b = ig_param(p, "bias", (ig_init){.kind = IG_INIT_ZEROS}, IG_SHAPE(n_out));
     ig_params_end(p);
-    return ig_add(ig_matmul(x, w), b);
+    return ig__matmul_bias(x, w, b);
 }
 
 /* Products that write to the residual stream start smaller: there are 2 L of them. */
@@ -49,16 +51,22 @@ static ig_tensor *attention(const gpt2_block *k, ig_tensor *x)
 {
     const ig_nn_gpt2_opts *o = k->o;
     const int64_t t = ig_tensor_dim(x, 0) / k->n_batch, d = k->width;
+    const double dropout = ig_params_is_training(k->p) ? o->attention_dropout : 0;
     ig_params_begin(k->p, "attn");
-    ig_tensor *qkv = product(k, "c_attn", x, 3 * d, k->deviation);
+    ig_tensor *y, *qkv = product(k, "c_attn", x, 3 * d, k->deviation);
     qkv = ig_reshape(qkv, IG_SHAPE(k->n_batch, t, 3, o->n_heads, d / o->n_heads));
-    qkv = ig_permute(qkv, 5, (const int[]){2, 0, 3, 1, 4}); /* [3,B,H,T,W] */
-    const ig_attention_opts opts = {
-        .causal = true, .dropout = ig_params_is_training(k->p) ? o->attention_dropout : 0};
-    ig_tensor *y = ig_attention(ig_select(qkv, 0, 0), ig_select(qkv, 0, 1),
-                                ig_select(qkv, 0, 2), &opts);
-    y = ig_reshape(ig_transpose(y, 1, 2), IG_SHAPE(k->n_batch * t, d));
-    y = product(k, "c_proj", y, d, residual_deviation(k));
+    if (o->mask || dropout > 0) {
+        const ig_attention_opts opts = {
+            .causal = true, .mask = o->mask, .dropout = dropout};
+        qkv = ig_permute(qkv, 5, (const int[]){2, 0, 3, 1, 4}); /* [3,B,H,T,W] */
+        y = ig_attention(ig_select(qkv, 0, 0), ig_select(qkv, 0, 1), ig_select(qkv, 0, 2),
+                         &opts);
+        y = ig_transpose(y, 1, 2);
+    } else {
+        y = ig__attention_joined(qkv, true);
+    }
+    y = product(k, "c_proj", ig_reshape(y, IG_SHAPE(k->n_batch * t, d)), d,
+                residual_deviation(k));
     ig_params_end(k->p);
     return ig_nn_dropout(k->p, y, o->dropout);
 }

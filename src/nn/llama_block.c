@@ -64,6 +64,7 @@ ig_tensor *ig_nn_llama_block(ig_params *p, ig_tensor *x, const ig_nn_llama_opts 
         .head_width = opts->head_width ? opts->head_width : d / opts->n_heads,
         .causal = true,
         .window = opts->window,
+        .mask = opts->mask,
         .rope = opts->rope,
         .rope_halves = true};
     ig_scope *scope = ig_scope_begin(x->ctx);

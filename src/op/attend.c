@@ -9,7 +9,7 @@
  * nothing gives zeros. f32 goes to the kernels (kernel/train.h); f64, for checks of gradients,
  * to plain loops here. Gradients of gradients are made of plain operators.
  */
-#include "op/network.h"
+#include "op/attend.h"
 #include "op/random.h"
 
 #include "ingot/op.h"
@@ -19,22 +19,14 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct attend_attrs {
-    double scale;
-    int64_t window; /* 0: none */
-    double
-        dropout; /* of weights; over 0: the last operand is the key that they are drawn by */
-    bool causal, masked;
-} attend_attrs;
-
 /* The mask and the key behind the first n operands; NULL: none. */
 static const ig__array *mask_behind(const ig__eval *e, int n)
 {
-    return ((const attend_attrs *)e->attrs)->masked ? &e->in[n] : NULL;
+    return ((const ig__attend_attrs *)e->attrs)->masked ? &e->in[n] : NULL;
 }
 static const ig__array *key_behind(const ig__eval *e)
 {
-    return ((const attend_attrs *)e->attrs)->dropout > 0 ? &e->in[e->n_in - 1] : NULL;
+    return ((const ig__attend_attrs *)e->attrs)->dropout > 0 ? &e->in[e->n_in - 1] : NULL;
 }
 
 static int64_t dim(const ig__type *t, int d)
@@ -70,7 +62,7 @@ static ig_status attend_shape(ig__type *out, const ig__type *const *in, int n_in
                               const void *attrs, ig_error *err)
 {
     (void)n_in;
-    IG_TRY(attend_check(in, ((const attend_attrs *)attrs)->masked ? in[3] : NULL, err));
+    IG_TRY(attend_check(in, ((const ig__attend_attrs *)attrs)->masked ? in[3] : NULL, err));
     out[0] = out[1] = *in[0];
     out[1].n_dims = 3;
     return IG_OK;
@@ -81,7 +73,7 @@ static ig_status attend_grad_shape(ig__type *out, const ig__type *const *in, int
                                    const void *attrs, ig_error *err)
 {
     (void)n_in;
-    IG_TRY(attend_check(in, ((const attend_attrs *)attrs)->masked ? in[6] : NULL, err));
+    IG_TRY(attend_check(in, ((const ig__attend_attrs *)attrs)->masked ? in[6] : NULL, err));
     if (!ig__type_same(in[0], in[3]) || !ig__type_same(in[0], in[5]))
         return ig__fail_shapes(err, "attention", "the gradient does not fit", in[0], in[5]);
     for (int i = 0; i < 3; i++)
@@ -111,7 +103,7 @@ static double *row(const rows_f64 *r, int64_t b, int64_t h, int64_t t)
 static double bias_f64(const ig__eval *e, const ig__array *mask, int64_t b, int64_t h,
                        int64_t t, int64_t s)
 {
-    const attend_attrs *a = e->attrs;
+    const ig__attend_attrs *a = e->attrs;
     const int64_t last = t + dim(e->in[1].type, 2) - dim(e->in[0].type, 2);
     if ((a->causal && s > last) || (a->window > 0 && s <= last - a->window))
         return -(double)INFINITY;
@@ -142,7 +134,7 @@ static void axpy_f64(double *y, const double *x, double a, int64_t w)
 static double scores_f64(const ig__eval *e, double *scores, const ig__array *mask,
                          int64_t b, int64_t h, int64_t t)
 {
-    const attend_attrs *a = e->attrs;
+    const ig__attend_attrs *a = e->attrs;
     const rows_f64 q = rows_of(&e->in[0]), k = rows_of(&e->in[1]);
     const int64_t n_keys = dim(e->in[1].type, 2), w = dim(e->in[0].type, 3);
     const int64_t kv = h / (dim(e->in[0].type, 1) / dim(e->in[1].type, 1));
@@ -163,7 +155,7 @@ static double scores_f64(const ig__eval *e, double *scores, const ig__array *mas
 /* What dropout multiplies the weights of a query with, [S] behind the scores; NULL: nothing. */
 static const float *factors_f64(const ig__eval *e, int64_t row)
 {
-    const attend_attrs *a = e->attrs;
+    const ig__attend_attrs *a = e->attrs;
     const ig__array *key = key_behind(e);
     const int64_t n = dim(e->in[1].type, 2);
     float *y = (float *)((double *)e->scratch + n);
@@ -180,7 +172,7 @@ static const float *factors_f64(const ig__eval *e, int64_t row)
 /* One of them, in double. */
 static double factor_at(const ig__eval *e, const float *factors, int64_t s)
 {
-    const attend_attrs *a = e->attrs;
+    const ig__attend_attrs *a = e->attrs;
     return !factors ? 1 : factors[s] != 0 ? 1 / (1 - a->dropout) : 0;
 }
 
@@ -208,7 +200,7 @@ static void attend_f64(const ig__eval *e, int64_t unit)
 /* Query t of head h: its row of dq, and what it adds to dk and dv. */
 static void attend_grad_row_f64(const ig__eval *e, int64_t b, int64_t h, int64_t t)
 {
-    const attend_attrs *a = e->attrs;
+    const ig__attend_attrs *a = e->attrs;
     const rows_f64 q = rows_of(&e->in[0]), k = rows_of(&e->in[1]), v = rows_of(&e->in[2]);
     const rows_f64 y = rows_of(&e->in[3]), dy = rows_of(&e->in[5]);
     const rows_f64 dq = rows_of(&e->out[0]), dk = rows_of(&e->out[1]),
@@ -238,9 +230,11 @@ static void attend_grad_f64(const ig__eval *e, int64_t unit)
 {
     const int64_t heads = dim(e->in[0].type, 1), kv_heads = dim(e->in[1].type, 1);
     const int64_t b = unit / kv_heads, kv = unit % kv_heads, share = heads / kv_heads;
-    const size_t bytes = (size_t)(dim(e->in[1].type, 2) * dim(e->in[1].type, 3)) * 8;
-    memset(e->out[1].data + (size_t)unit * bytes, 0, bytes);
-    memset(e->out[2].data + (size_t)unit * bytes, 0, bytes);
+    const rows_f64 dk = rows_of(&e->out[1]), dv = rows_of(&e->out[2]);
+    for (int64_t t = 0; t < dim(e->in[1].type, 2); t++) {
+        memset(row(&dk, b, kv, t), 0, (size_t)dim(e->in[1].type, 3) * 8);
+        memset(row(&dv, b, kv, t), 0, (size_t)dim(e->in[1].type, 3) * 8);
+    }
     for (int64_t h = kv * share; h < (kv + 1) * share; h++)
         for (int64_t t = 0; t < dim(e->in[0].type, 2); t++)
             attend_grad_row_f64(e, b, h, t);
@@ -262,7 +256,7 @@ static void set_strides(int64_t strides[3], const ig__array *x)
 /* The kernel's view of q, k, v and the mask. */
 static ig__attention attention_of(const ig__eval *e, const ig__array *mask)
 {
-    const attend_attrs *attrs = e->attrs;
+    const ig__attend_attrs *attrs = e->attrs;
     const ig__type *q = e->in[0].type, *k = e->in[1].type;
     ig__attention a = {.batch = dim(q, 0),
                        .heads = dim(q, 1),
@@ -323,39 +317,39 @@ static ig__attention backward_of(const ig__eval *e)
     return a;
 }
 
-static int64_t attend_units(const ig__eval *e)
+int64_t ig__attend_units(const ig__eval *e)
 {
     const ig__attention a = forward_of(e);
     return is_f64(e) ? a.batch * a.heads : ig__attention_items(&a);
 }
 
-static int64_t attend_grad_units(const ig__eval *e)
+int64_t ig__attend_grad_units(const ig__eval *e)
 {
     const ig__attention a = backward_of(e);
     return is_f64(e) ? a.batch * a.kv_heads : ig__attention_grad_items(&a);
 }
 
-static ig__room attend_room(const ig__eval *e)
+ig__room ig__attend_room(const ig__eval *e)
 {
     const ig__attention a = forward_of(e);
     return (ig__room){.each =
                           is_f64(e) ? (size_t)a.n_keys * 12 : ig__attention_scratch(&a)};
 }
 
-static ig__room attend_grad_room(const ig__eval *e)
+ig__room ig__attend_grad_room(const ig__eval *e)
 {
     const ig__attention a = backward_of(e);
     return (ig__room){.each = is_f64(e) ? (size_t)a.n_keys * 12
                                         : ig__attention_grad_scratch(&a)};
 }
 
-static double attend_work(const ig__eval *e)
+double ig__attend_work(const ig__eval *e)
 {
     /* two products, about 16 multiply-adds a nanosecond */
     return (double)e->in[0].n * (double)dim(e->in[1].type, 2) / 8;
 }
 
-static void attend_eval(const ig__eval *e, int64_t begin, int64_t end)
+void ig__attend_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
     const ig__attention a = forward_of(e);
     if (!is_f64(e))
@@ -364,7 +358,7 @@ static void attend_eval(const ig__eval *e, int64_t begin, int64_t end)
         attend_f64(e, unit);
 }
 
-static void attend_grad_eval(const ig__eval *e, int64_t begin, int64_t end)
+void ig__attend_grad_eval(const ig__eval *e, int64_t begin, int64_t end)
 {
     const ig__attention a = backward_of(e);
     if (!is_f64(e))
@@ -376,7 +370,7 @@ static void attend_grad_eval(const ig__eval *e, int64_t begin, int64_t end)
 /* ---- gradients ------------------------------------------------------------------------------------------ */
 
 /* Which keys a query sees by position: [T,S] bool, or NULL for all. */
-static ig_tensor *seen(ig_context *ctx, const attend_attrs *a, int64_t n_queries,
+static ig_tensor *seen(ig_context *ctx, const ig__attend_attrs *a, int64_t n_queries,
                        int64_t n_keys)
 {
     ig_tensor *last = ig_unsqueeze(
@@ -406,9 +400,9 @@ static ig_tensor *where_seen(ig_tensor *x, ig_tensor *by, double otherwise)
 }
 
 /* Out of plain operators, for gradients of gradients. */
-static void gradient_by_parts(ig__gradient *g)
+void ig__attend_by_parts(ig__gradient *g)
 {
-    const attend_attrs *a = g->attrs;
+    const ig__attend_attrs *a = g->attrs;
     ig_tensor *q = g->in[0], *k = g->in[1], *v = g->in[2], *dy = g->d_out[0];
     ig_tensor *mask = a->masked ? g->in[3] : NULL;
     const int64_t groups = dim(&k->type, 1), n_keys = dim(&k->type, 2);
@@ -459,7 +453,7 @@ static void attend_gradient(ig__gradient *g)
     if (!g->d_out[0])
         return;
     if (!g->ctx->no_grad) {
-        gradient_by_parts(g);
+        ig__attend_by_parts(g);
         return;
     }
     ig_tensor *in[8] = {g->in[0],  g->in[1],  g->in[2],
@@ -476,13 +470,13 @@ static void attend_gradient(ig__gradient *g)
 const ig__op ig__op_attention_tiled = {.name = "attention_tiled",
                                        .n_in_least = 3,
                                        .n_in_most = 5,
-                                       .attrs_bytes = sizeof(attend_attrs),
+                                       .attrs_bytes = sizeof(ig__attend_attrs),
                                        .shape = attend_shape,
                                        .n_out = 2,
-                                       .n_units = attend_units,
-                                       .eval = attend_eval,
-                                       .room = attend_room,
-                                       .work = attend_work,
+                                       .n_units = ig__attend_units,
+                                       .eval = ig__attend_eval,
+                                       .room = ig__attend_room,
+                                       .work = ig__attend_work,
                                        .gradient = attend_gradient,
                                        .needs = {ALL, ALL, ALL},
                                        .precision = IG_PRECISION_LOW,
@@ -491,13 +485,13 @@ const ig__op ig__op_attention_tiled = {.name = "attention_tiled",
 const ig__op ig__op_attention_tiled_grad = {.name = "attention_tiled_grad",
                                             .n_in_least = 6,
                                             .n_in_most = 8,
-                                            .attrs_bytes = sizeof(attend_attrs),
+                                            .attrs_bytes = sizeof(ig__attend_attrs),
                                             .shape = attend_grad_shape,
                                             .n_out = 3,
-                                            .n_units = attend_grad_units,
-                                            .eval = attend_grad_eval,
-                                            .room = attend_grad_room,
-                                            .work = attend_work,
+                                            .n_units = ig__attend_grad_units,
+                                            .eval = ig__attend_grad_eval,
+                                            .room = ig__attend_grad_room,
+                                            .work = ig__attend_work,
                                             .gradient = ig__gradient_missing,
                                             .precision = IG_PRECISION_LOW,
                                             .keeps = 0xffff};
@@ -523,7 +517,7 @@ ig_tensor *ig_attention(ig_tensor *q, ig_tensor *k, ig_tensor *v,
     static const ig_attention_opts defaults = {0};
     const ig_attention_opts *o = opts ? opts : &defaults;
     ig_tensor *in[5] = {q, k, v}, *out[2];
-    attend_attrs attrs;
+    ig__attend_attrs attrs;
     ig_dtype result;
     int n = 3;
     if (!k || !v || !ig__autocast_low(in, 3) || !ig__alike("attention", in, 3, &result))

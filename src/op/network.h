@@ -32,6 +32,9 @@ extern const ig__op ig__op_max_pool, ig__op_max_pool_grad, ig__op_max_pool_take,
 
 /* attend.c; rows contiguous */
 extern const ig__op ig__op_attention_tiled, ig__op_attention_tiled_grad;
+/* attend_joined.c: ig_attention with x [B,T,3,H,W], queries, keys and values -> [B,T,H,W] */
+extern const ig__op ig__op_attention_joined, ig__op_attention_joined_grad;
+ig_tensor *ig__attention_joined(ig_tensor *x, bool causal);
 
 /* recurrent.c; operands dense but lengths */
 extern const ig__op ig__op_recurrent, ig__op_recurrent_grad;
@@ -42,9 +45,13 @@ ig_tensor *ig__cross_entropy_from(ig_tensor *logits, ig_tensor *targets,
 /* linear_entropy.c */
 extern const ig__op ig__op_linear_entropy, ig__op_add_product;
 
-/* gate.c, batch_norm.c */
+/* gate.c, batch_norm.c, group_norm.c */
 extern const ig__op ig__op_swiglu, ig__op_swiglu_grad;
 extern const ig__op ig__op_batch_norm, ig__op_batch_norm_grad;
+extern const ig__op ig__op_group_norm, ig__op_group_norm_grad;
+/* y of x's shape, x [B,C,..]; gain and bias may be NULL. */
+ig_tensor *ig__group_norm(ig_tensor *x, int64_t groups, ig_tensor *gain, ig_tensor *bias,
+                          double eps);
 /* y of x's shape, mean [C] and variance [C] of the batch; gain and bias may be NULL. False: on the
  * context. */
 bool ig__batch_norm(ig_tensor *out[3], ig_tensor *x, ig_tensor *gain, ig_tensor *bias,

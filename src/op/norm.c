@@ -1,5 +1,5 @@
-/* Norms: layer norm and RMS norm over the last dimension, as rows; group norm out of them; and batch norm's
- * running statistics (its row is in batch_norm.c).
+/* Norms: layer norm and RMS norm over the last dimension, as rows; and batch norm's running statistics (rows of
+ * batch and group norm are in files of their own).
  *
  *   layer   y = (x - mean) / sqrt(var + eps) g + b        rms   y = x / sqrt(mean(x^2) + eps) g
  *
@@ -431,13 +431,6 @@ static ig_tensor *by_channel(ig_tensor *v, int n_dims)
     return ig_reshape(v, n_dims - 1, dims);
 }
 
-static ig_tensor *scale_channels(ig_tensor *y, ig_tensor *gain, ig_tensor *bias, int n_dims)
-{
-    if (gain)
-        y = ig_mul(y, by_channel(gain, n_dims));
-    return bias ? ig_add(y, by_channel(bias, n_dims)) : y;
-}
-
 static bool check_channels(const char *op, ig_tensor *x, ig_tensor *v)
 {
     if (!x || ig__context_failed(x->ctx))
@@ -455,20 +448,14 @@ static bool check_channels(const char *op, ig_tensor *x, ig_tensor *v)
 ig_tensor *ig_group_norm(ig_tensor *x, int64_t groups, ig_tensor *gain, ig_tensor *bias,
                          double eps)
 {
-    int64_t dims[IG_MAX_DIMS];
     if (!check_channels("group_norm", x, gain) || !check_channels("group_norm", x, bias))
         return NULL;
-    const int n_dims = x->type.n_dims;
-    for (int d = 0; d < n_dims; d++)
-        dims[d] = x->type.dims[d].plus;
-    if (groups < 1 || dims[1] % groups)
+    const int64_t channels = x->type.dims[1].plus;
+    if (groups < 1 || channels % groups)
         return ig__fail_on(x->ctx, IG_ERR_SHAPE,
                            "group_norm: %lld channels are not whole groups of %lld",
-                           (long long)dims[1], (long long)groups);
-    const int64_t width = dims[0] && groups ? x->n / (dims[0] * groups) : 0;
-    ig_tensor *rows = ig_reshape(x, 3, (const int64_t[]){dims[0], groups, width});
-    ig_tensor *y = ig_layer_norm(rows, NULL, NULL, eps);
-    return scale_channels(ig_reshape(y, n_dims, dims), gain, bias, n_dims);
+                           (long long)channels, (long long)groups);
+    return ig__group_norm(x, groups, gain, bias, eps);
 }
 
 /* running = running + momentum (now - running), without gradient */

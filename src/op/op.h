@@ -22,7 +22,7 @@
 #include "op/batch.h"
 #include "tensor/tensor.h"
 
-enum { IG_MAX_INPUTS = 16, IG_MAX_OUTPUTS = 4, IG_SMALL_ROWS = 4, IG_TOKEN_BLOCK = 128 };
+enum { IG_MAX_INPUTS = 16, IG_MAX_OUTPUTS = 4, IG_SMALL_ROWS = 4, IG_TOKEN_BLOCK = 256 };
 
 /* Bytes of a value of this type under a binding; IG_LAYOUT_PARTIALS as ig__partials_bytes says. */
 size_t ig__type_bytes(const ig__type *type, const ig__bind *bind, int64_t n_spans);
@@ -106,6 +106,9 @@ typedef struct ig__gradient {
     ig_tensor *in[IG_MAX_INPUTS];        /* the saved ones, by `needs` of what is wanted */
     ig_tensor *out[IG_MAX_OUTPUTS];
     ig_tensor *d_out[IG_MAX_OUTPUTS]; /* NULL: zero */
+    /* What input i, a leaf, has of its gradient already, where it may be added to in place instead of
+     * setting d_in[i]; else NULL. */
+    ig_tensor *onto[IG_MAX_INPUTS];
     /* To be set, in the current scope; NULL: zero. May still have a shape that the input was
      * broadcast to, and another dtype: the walk sums and casts. */
     ig_tensor *d_in[IG_MAX_INPUTS];

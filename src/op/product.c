@@ -1,6 +1,6 @@
-/* Products of matrices: matmul, and linear with plain weights. matmul_wide is matmul of 16-bit operands
- * whose sums are not rounded: f32. It is what gradients of f32 weights and activations are made of under mixed
- * precision.
+/* Products of matrices: matmul, with a bias where it stands for a layer, and linear with plain weights.
+ * matmul_wide is matmul of 16-bit operands whose sums are not rounded: f32. It is what gradients of f32
+ * weights and activations are made of under mixed precision.
  *
  * A product is described to the kernels by strides, so transposes and views need no copy. Up to two leading
  * dimensions are the kernels' batch; more are walked here. The gradient is two more products:
@@ -33,10 +33,16 @@ static bool number_of(ig__mm_type *out, ig_dtype dtype)
 
 /* ---- matmul ----------------------------------------------------------------------------------------- */
 
+/* The type that products of this one are summed in; a bias that joins the sums has it too. */
+static ig_dtype sums_of(ig_dtype dtype)
+{
+    return dtype == IG_DTYPE_F64 ? IG_DTYPE_F64 : IG_DTYPE_F32;
+}
+
 static ig_status matmul_shape(ig__type *out, const ig__type *const *in, int n_in,
                               const void *attrs, ig_error *err)
 {
-    (void)n_in, (void)attrs;
+    (void)attrs;
     const ig__type *x = in[0], *y = in[1];
     ig__mm_type number;
     if (x->dtype != y->dtype || !number_of(&number, x->dtype) || x->n_dims < 2 ||
@@ -50,6 +56,9 @@ static ig_status matmul_shape(ig__type *out, const ig__type *const *in, int n_in
     const ig__type *const leading[2] = {&a, &b};
     if (ig__broadcast(out, leading, 2, "matmul", NULL) != IG_OK)
         return ig__fail_shapes(err, "matmul", "leading dimensions do not broadcast", x, y);
+    if (n_in > 2 && (in[2]->n_dims != 1 || in[2]->dtype != sums_of(x->dtype) ||
+                     !ig__dim_same(in[2]->dims[0], y->dims[y->n_dims - 1])))
+        return ig__fail_shapes(err, "matmul", "the bias does not fit", y, in[2]);
     out->dtype = x->dtype;
     out->dims[out->n_dims++] = x->dims[x->n_dims - 2];
     out->dims[out->n_dims++] = y->dims[y->n_dims - 1];
@@ -208,11 +217,13 @@ static void matmul_gradient(ig__gradient *g)
         g->d_in[0] = ig__matmul_for(g->type[0], d, ig_transpose(y, -1, -2));
     if (ig__wants(g, 1))
         g->d_in[1] = ig__matmul_for(g->type[1], ig_transpose(x, -1, -2), d);
+    if (g->n_in > 2 && ig__wants(g, 2))
+        g->d_in[2] = g->d_out[0]; /* the walk sums */
 }
 
 const ig__op ig__op_matmul = {.name = "matmul",
                               .n_in_least = 2,
-                              .n_in_most = 2,
+                              .n_in_most = 3,
                               .shape = matmul_shape,
                               .cost = matmul_cost,
                               .n_units = matmul_units,
@@ -259,10 +270,8 @@ ig_status ig__linear_plain_shape(ig__type *out, const ig__type *const *in, int n
                                "wants x [..,K] and w [N,K] of one float type", x, w);
     if (!ig__dim_same(x->dims[x->n_dims - 1], w->dims[1]))
         return ig__fail_shapes(err, "linear", "inner sizes differ", x, w);
-    /* of the type of the sums */
-    const ig_dtype sums = x->dtype == IG_DTYPE_F64 ? IG_DTYPE_F64 : IG_DTYPE_F32;
     if (n_in > 2 && (in[2]->n_dims != 1 || !ig__dim_same(in[2]->dims[0], w->dims[0]) ||
-                     in[2]->dtype != sums))
+                     in[2]->dtype != sums_of(x->dtype)))
         return ig__fail_shapes(err, "linear", "the bias does not fit", w, in[2]);
     *out = *x;
     out->dims[x->n_dims - 1] = w->dims[0];
@@ -366,6 +375,29 @@ ig_tensor *ig_matmul(ig_tensor *x, ig_tensor *y)
     return row ? ig_squeeze(z, column ? -1 : -2) : z;
 }
 
+/* x w [+ bias], by a row that adds a bias itself where that does not change the type of the result. */
+static ig_tensor *with_bias(const ig__op *op, ig_tensor *x, ig_tensor *w, ig_tensor *bias)
+{
+    const ig_dtype dtype = x->type.dtype;
+    const bool fits = bias && bias->contiguous &&
+                      (bias->type.dtype == dtype || x->ctx->autocast != IG_DTYPE_F32);
+    if (fits && !(bias = ig__cast_past(bias, sums_of(dtype))))
+        return NULL;
+    ig_tensor *const in[3] = {x, w, bias};
+    ig_tensor *y = ig__apply(NULL, op, NULL, in, fits ? 3 : 2);
+    return bias && !fits ? ig_add(y, bias) : y;
+}
+
+ig_tensor *ig__matmul_bias(ig_tensor *x, ig_tensor *w, ig_tensor *bias)
+{
+    ig_tensor *operands[2] = {x, w};
+    if (!bias || !ig__autocast_low(operands, 2))
+        return NULL;
+    x = operands[0];
+    w = operands[1];
+    return ig__meet("matmul", &x, &w) ? with_bias(&ig__op_matmul, x, w, bias) : NULL;
+}
+
 /* Do the leading dimensions merge to rows of one stride? */
 static bool has_rows(const ig_tensor *x)
 {
@@ -391,16 +423,7 @@ ig_tensor *ig_linear(ig_tensor *x, ig_tensor *w, ig_tensor *bias)
     w = operands[1];
     if (!ig__meet("linear", &x, &w))
         return NULL;
-    /* a bias joins the sums, in their type, where that does not change the type of the result */
-    const ig_dtype dtype = x->type.dtype;
-    const ig_dtype sums = dtype == IG_DTYPE_F64 ? IG_DTYPE_F64 : IG_DTYPE_F32;
-    const bool fits = bias && bias->contiguous &&
-                      (bias->type.dtype == dtype || x->ctx->autocast != IG_DTYPE_F32);
-    if (fits && !(bias = ig__cast_past(bias, sums)))
-        return NULL;
     if (!has_rows(x))
         x = ig_contiguous(x);
-    ig_tensor *const in[3] = {x, w, bias};
-    ig_tensor *y = ig__apply(NULL, &ig__op_linear, NULL, in, fits ? 3 : 2);
-    return bias && !fits ? ig_add(y, bias) : y;
+    return x ? with_bias(&ig__op_linear, x, w, bias) : NULL;
 }

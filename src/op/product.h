@@ -14,10 +14,12 @@ ig__room ig__linear_room(const ig__eval *e);
 double ig__linear_work(const ig__eval *e);
 void ig__linear_gradient(ig__gradient *g);
 
-extern const ig__op ig__op_matmul;      /* x [..,M,K], y [..,K,N] -> [..,M,N] */
-extern const ig__op ig__op_matmul_wide; /* the same of 16-bit operands -> f32 */
+extern const ig__op ig__op_matmul; /* x [..,M,K], y [..,K,N] [, bias [N]] -> [..,M,N] */
+extern const ig__op ig__op_matmul_wide; /* the same of 16-bit operands, no bias -> f32 */
 
 /* x y in 16 bits, or in f32 where `wanted` is f32 and x and y are not. */
 ig_tensor *ig__matmul_for(const ig__type *wanted, ig_tensor *x, ig_tensor *y);
+/* x w + bias in one pass: x [..,M,K], w [K,N], bias [N]. */
+ig_tensor *ig__matmul_bias(ig_tensor *x, ig_tensor *w, ig_tensor *bias);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "op/apply.h"
 #include "op/op_int.h"
+#include "op/pointwise.h"
 #include "op/span.h"
 
 #include "ingot/op.h"
@@ -279,10 +280,11 @@ UNARY_ALL(ROW)
 static ig_status slope_shape(ig__type *out, const ig__type *const *in, int n_in,
                              const void *attrs, ig_error *err)
 {
-    (void)n_in, (void)attrs;
-    if (!ig__type_same(in[0], in[1]))
-        return ig__fail_shapes(err, "unary_grad", "operands differ", in[0], in[1]);
-    return floats(out, in, "unary_grad", err);
+    (void)attrs;
+    if (in[0]->dtype != in[1]->dtype)
+        return ig__fail_shapes(err, "unary_grad", "wants one type", in[0], in[1]);
+    IG_TRY(floats(out, in, "unary_grad", err));
+    return ig__broadcast(out, in, n_in, "unary_grad", err);
 }
 
 static void slope_f32(const ig__eval *e, void *dx, const void *const *x, int64_t n)

@@ -29,6 +29,7 @@
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ typedef struct connection {
     struct connection *previous, *next;
     int fd;
     int64_t since_ns; /* 0: a request is being answered */
+    bool over;        /* at the last sweep: nothing more can come */
 } connection;
 
 struct ig__http {
@@ -470,11 +472,24 @@ static void on_connection(void *user, struct MHD_Connection *c, void **context,
 /* ---- the loop ---- */
 
 /* libmicrohttpd can miss an end of input that comes together with the last bytes: it then
- * waits for a next request that no one can send. */
-static bool is_half_closed(int fd)
+ * waits for a next request that no one can send. True: the other side is shut, and all that it
+ * sent was read. */
+static bool is_over(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-    return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+    int n_unread = 0;
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 &&
+           (ioctl(fd, FIONREAD, &n_unread) || n_unread == 0);
+}
+
+/* Did the connection not bring a whole request in time, or can it not any more? The second
+ * only when two sweeps found it so: what was read last has its turn between them. */
+static bool is_late(const ig__http *h, connection *s, int64_t now)
+{
+    const bool was_over = s->over;
+    s->over = s->since_ns > 0 && is_over(s->fd);
+    return s->since_ns > 0 &&
+           (now - s->since_ns > h->opts.timeout_ns || (was_over && s->over));
 }
 
 /* Ask the owner for bytes where it is time; end what took too long. */
@@ -497,8 +512,7 @@ static void sweep(ig__http *h, int64_t now)
         return;
     h->sweep_ns = now + second_ns;
     for (connection *s = h->connections; s; s = s->next)
-        if (s->since_ns > 0 && (now - s->since_ns > h->opts.timeout_ns ||
-                                (now - s->since_ns > second_ns && is_half_closed(s->fd))))
+        if (is_late(h, s, now))
             (void)shutdown(s->fd, SHUT_RDWR); /* libmicrohttpd sees the end and closes it */
 }
 

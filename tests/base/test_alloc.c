@@ -36,6 +36,27 @@ static void blocks_are_aligned(void **state)
     ig__free(&a, NULL);
 }
 
+/* A block that goes into huge pages stays the same block, whole and writable. */
+static void blocks_become_huge(void **state)
+{
+    (void)state;
+    const ig_allocator a = ig__allocator_default();
+    static const size_t sizes[] = {1, 4096, IG_HUGE_PAGE, 3 * IG_HUGE_PAGE + 100};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char *p = ig__alloc(&a, sizes[i] + 8);
+        unsigned char *behind = p + sizes[i];
+        assert_non_null(p);
+        memset(p, 1, sizes[i] + 8);
+        ig__make_huge(p, sizes[i]);
+        for (int k = 0; k < 8; k++) /* nothing behind it is touched */
+            assert_int_equal(behind[k], 1);
+        memset(p, 2, sizes[i]);
+        for (size_t k = 0; k < sizes[i]; k += 4096)
+            assert_int_equal(p[k], 2);
+        ig__free(&a, p);
+    }
+}
+
 static void resizing_keeps_what_fits(void **state)
 {
     (void)state;
@@ -102,6 +123,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_aligned),
+        cmocka_unit_test(blocks_become_huge),
         cmocka_unit_test(resizing_keeps_what_fits),
         cmocka_unit_test(strings_are_copied_whole),
         cmocka_unit_test(products_and_sums_are_checked),

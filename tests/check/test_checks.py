@@ -43,6 +43,8 @@ FAULTS = [
     ("pages", [], "src/op/README.md", None, "no README"),
     ("pages", [], "src/op/alloc.c", "\n", "named like"),
     ("pages", [], "cli/README.md", "[lost](nowhere.md)\n", "no nowhere.md"),
+    ("pages", [], "cli/README.md", "see `op/lost.c`\n", "no file op/lost.c"),
+    ("pages", [], "cli/README.md", "see `lost.h`\n", "no file lost.h"),
 ]
 
 # as C it is right

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,7 +96,9 @@ outcome program_run(const char *const *argv, const char *in_text, size_t n_in, i
     }
     if (p[0].fd >= 0)
         close(p[0].fd);
-    waitpid(pid, &status, 0);
+    struct rusage used;
+    wait4(pid, &status, 0, &used);
+    o.peak_kib = used.ru_maxrss;
     o.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return o;
 }

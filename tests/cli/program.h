@@ -10,6 +10,7 @@ typedef struct outcome {
     int code;        /* exit code; 128 + n: ended by signal n */
     char *out, *err; /* with a 0 behind */
     size_t n_out, n_err;
+    long peak_kib; /* most resident memory it had */
 } outcome;
 
 enum { TO_PIPE, TO_CLOSED_PIPE, TO_FULL_DISK };

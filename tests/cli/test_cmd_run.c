@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -241,6 +242,26 @@ static void interrupt_ends_an_answer(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* One copy of the weights: beside it and the touched page of the cache, 15 % of the file. */
+static void memory_is_little_more_than_the_file(void **state)
+{
+    (void)state;
+    REQUIRE_MODEL();
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* the sanitizers' own memory is beside it */
+#endif
+    struct stat file;
+    assert_int_equal(stat(program_model(), &file), 0);
+    outcome o =
+        program_on_model("run", "-p|The capital of France is|--raw|--ctx|2048|-n|1", "");
+    assert_int_equal(o.code, 0);
+    const long cache_kib = 2048; /* a page of the cache lies in a huge page of the system */
+    const long most_kib = (long)(file.st_size / 1024 * 115 / 100) + cache_kib;
+    if (o.peak_kib > most_kib)
+        fail_msg("%ld KiB resident at most, wanted at most %ld", o.peak_kib, most_kib);
+    program_free(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +274,7 @@ int main(void)
         cmocka_unit_test(a_full_context_is_said),
         cmocka_unit_test(output_may_end_early),
         cmocka_unit_test(interrupt_ends_an_answer),
+        cmocka_unit_test(memory_is_little_more_than_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "ingot/ingot.h"
+#include "op/network.h"
+#include "op/product.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -351,6 +353,15 @@ static ig_tensor *f_attention_biased(ig_tensor *const *x)
         ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_F64, IG_SHAPE(5), bias);
     return attend(x, &(ig_attention_opts){.mask = mask, .causal = true});
 }
+static ig_tensor *f_attention_joined(ig_tensor *const *x)
+{
+    ig_tensor *y = ig__attention_joined(ig_reshape(x[0], IG_SHAPE(1, -1, 3, 2, 3)), true);
+    return ig_square(y);
+}
+static ig_tensor *f_product_bias(ig_tensor *const *x)
+{
+    return ig_square(ig__matmul_bias(x[0], x[1], x[2]));
+}
 static ig_tensor *rotated(ig_tensor *x, bool halves)
 {
     static const int32_t positions[5] = {3, 0, 1, 7, 2};
@@ -604,6 +615,18 @@ static const entry entries[] = {
      .f = f_attention_biased,
      .n_in = 3,
      .dims = {{4, 6}, {2, 10}, {2, 10}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "attention_joined",
+     .f = f_attention_joined,
+     .n_in = 1,
+     .dims = {{4, 18}},
+     .low = -1.5,
+     .high = 1.5},
+    {.name = "product_bias",
+     .f = f_product_bias,
+     .n_in = 3,
+     .dims = {{3, 4}, {4, 5}, {5}},
      .low = -1.5,
      .high = 1.5},
     {.name = "rope", .f = f_rope, .n_in = 1, .dims = {{2, 5, 6}}, .low = -2, .high = 2},

@@ -15,6 +15,14 @@
 
 static ig_context *ctx; /* of the test that runs */
 
+static int n_warned; /* lines of its log that say NaN */
+
+static void count_warnings(void *user, ig_log_level level, const char *line)
+{
+    (void)user;
+    n_warned += level == IG_LOG_WARN && strstr(line, "NaN") != NULL;
+}
+
 static ig_tensor *vector(int64_t n, const float *x)
 {
     return ig_tensor_require_grad(ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(n), x), true);
@@ -284,6 +292,54 @@ static void test_cross_entropy(void **state)
     CHECK("far apart", ig_cross_entropy(far, t, NULL), 0, 1000);
 }
 
+/* ---- a batch in parts ------------------------------------------------------------------------------ */
+
+/* Sums of losses over one count: whatever the parts, the gradient is the whole batch's. */
+static void test_batch_in_parts(void **state)
+{
+    (void)state;
+    ig_tensor *w = vector(1, (const float[]){1});
+    ig_tensor *a = ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(1), (const float[]){3});
+    ig_tensor *b = ig_ones(ctx, IG_DTYPE_F32, IG_SHAPE(3));
+    ig_tensor *one = ig_scale(total(ig_mul(w, a)), 0.25);
+    ig_tensor *three = ig_scale(total(ig_mul(w, b)), 0.25);
+    CHECK("loss", ig_add(one, three), 0, 1.5);
+    ig_backward(one);
+    ig_backward(three);
+    CHECK("gradient", ig_tensor_grad(w), 0, 1.5);
+    ig_tensor_clear_grad(w);
+    ig_tensor *const both[2] = {ig_scale(total(ig_mul(w, a)), 0.25),
+                                ig_scale(total(ig_mul(w, b)), 0.25)};
+    ig_backward_all(both, NULL, 2, NULL);
+    CHECK("of two losses at once", ig_tensor_grad(w), 0, 1.5);
+    /* rows of logits, of which some do not count: in parts of 1, 2 and 4 */
+    const ig_cross_entropy_opts mean = {.ignore = -1, .use_ignore = true};
+    ig_cross_entropy_opts sum = mean;
+    sum.sum = true;
+    ig_tensor *x = ig_normal(ctx, IG_DTYPE_F32, IG_SHAPE(4, 5), 0, 1);
+    ig_tensor *t =
+        ig_tensor_from(ctx, IG_DTYPE_I64, IG_SHAPE(4), (const int64_t[]){2, -1, 0, 4});
+    ig_tensor_require_grad(x, true);
+    ig_tensor *loss = ig_cross_entropy(x, t, &mean);
+    ig_backward(loss);
+    ig_tensor *whole = ig_copy(ig_tensor_grad(x));
+    for (int64_t n = 1; n <= 4; n *= 2) {
+        double parts = 0;
+        ig_tensor_clear_grad(x);
+        for (int64_t at = 0; at < 4; at += n) {
+            ig_tensor *part = ig_cross_entropy(ig_slice(x, 0, at, at + n, 1),
+                                               ig_slice(t, 0, at, at + n, 1), &sum);
+            part = ig_scale(part, 1.0 / 3);
+            ig_backward(part);
+            parts += ig_tensor_item(part);
+        }
+        well();
+        assert_true(fabs(parts - ig_tensor_item(loss)) < 1e-6);
+        ig_tensor *off = ig_max(ig_abs(ig_sub(ig_tensor_grad(x), whole)), 0, NULL, false);
+        assert_true(ig_tensor_item(off) < 1e-6);
+    }
+}
+
 /* ---- long sums ------------------------------------------------------------------------------------- */
 
 static void test_long_sums(void **state)
@@ -302,8 +358,10 @@ static void test_long_sums(void **state)
     CHECK("sum in bf16", total(ig_ones(ctx, IG_DTYPE_BF16, IG_SHAPE(32768))), 0, 32768);
     ig_tensor *x = vector(4, (const float[]){1e7f, 1e7f + 1, 1e7f + 2, 1e7f + 3});
     CHECK("variance far from zero", ig_var(x, 0, NULL, false, 0), 0, 1.25);
+    assert_int_equal(n_warned, 0);
     assert_true(
         isnan(ig_tensor_item(ig_var(vector(1, (const float[]){3}), 0, NULL, false, 1))));
+    assert_int_equal(n_warned, 1);
     well();
 }
 
@@ -311,10 +369,10 @@ static void test_long_sums(void **state)
 
 static int begin(void **state)
 {
-    const int n_threads = *state ? 2 : 1;
-    return ig_context_create(&ctx,
-                             &(ig_context_opts){.n_threads = n_threads, .poison = true},
-                             NULL) != IG_OK;
+    const ig_context_opts opts = {
+        .n_threads = *state ? 2 : 1, .poison = true, .log = count_warnings};
+    n_warned = 0;
+    return ig_context_create(&ctx, &opts, NULL) != IG_OK;
 }
 
 static int end(void **state)
@@ -338,7 +396,8 @@ int main(void)
         BOTH(test_view_of_view_scaled), BOTH(test_operand_changed),
         BOTH(test_overlapping_copy),    BOTH(test_extreme_rows),
         BOTH(test_branch_not_taken),    BOTH(test_places),
-        BOTH(test_cross_entropy),       BOTH(test_long_sums),
+        BOTH(test_cross_entropy),       BOTH(test_batch_in_parts),
+        BOTH(test_long_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

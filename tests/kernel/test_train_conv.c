@@ -164,6 +164,49 @@ static void test_adjoint(void **state)
 
 /* ---- pooling ---- */
 
+/* Ties, -inf and NaN, in windows of all kinds: the same values and places as the reference. */
+static void test_pool_places(void **state)
+{
+    (void)state;
+    static const ig__pool shapes_of[] = {
+        {3, 28, 28, 14, 14, 2, 2, 2, 2, 0, 0, false},
+        {2, 9, 70, 8, 69, 2, 2, 1, 1, 0, 0, false},
+        {2, 10, 71, 5, 36, 3, 3, 2, 2, 1, 1, false},
+        {2, 11, 67, 4, 23, 5, 4, 3, 3, 2, 2, false},
+        {1, 40, 41, 5, 5, 9, 9, 8, 8, 0, 0, false},
+        {1, 5, 1, 3, 1, 1, 1, 2, 2, 0, 0, false},
+    };
+    const float values[] = {-1, 0, 1, 1, -INFINITY, -INFINITY, 2, NAN};
+    const train_tables all = find_train_tables();
+    for (size_t i = 0; i < sizeof shapes_of / sizeof *shapes_of; i++) {
+        const ig__pool *p = &shapes_of[i];
+        const int64_t ins = p->planes * p->in_h * p->in_w;
+        const int64_t outs = p->planes * p->out_h * p->out_w;
+        float *x = new_f32(ins, 1, 1), *y[2];
+        int32_t *at[2];
+        uint32_t seed = 7;
+        for (int64_t k = 0; k < ins; k++) {
+            seed = seed * 1664525 + 1013904223;
+            x[k] = values[seed >> 20 & (k % 3 ? 6 : 7)];
+        }
+        for (int k = 0; k < 2; k++) {
+            y[k] = new_f32(outs, 1, 2);
+            at[k] = malloc((size_t)outs * sizeof *at[k]);
+        }
+        ig__train_kernels_pick("ref")->max_pool(p, y[0], at[0], x, 0, p->planes);
+        for (int t = 0; t < all.n; t++) {
+            all.t[t]->max_pool(p, y[1], at[1], x, 0, p->planes);
+            assert_memory_equal(at[0], at[1], (size_t)outs * sizeof *at[0]);
+            assert_memory_equal(y[0], y[1], (size_t)outs * sizeof *y[0]);
+        }
+        for (int k = 0; k < 2; k++) {
+            free(y[k]);
+            free(at[k]);
+        }
+        free(x);
+    }
+}
+
 static const ig__pool pools[] = {
     {3, 6, 8, 3, 4, 2, 2, 2, 2, 0, 0, false},
     {2, 7, 7, 4, 4, 3, 3, 2, 2, 1, 1, false},
@@ -228,10 +271,9 @@ static void test_pool(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_adjoint),
-        cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_conv),        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_adjoint),     cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_pool_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -457,6 +457,54 @@ static void test_attention_options(void **state)
     end(&f);
 }
 
+/* ---- documents in one row -------------------------------------------------------------------------------- */
+
+/* Two blocks over embeddings, a loss over what counts: of tokens [T] at their places, with a mask or none. */
+static ig_tensor *loss_of_row(fixture *f, int64_t t, const int64_t *ids,
+                              const int64_t *places, const int64_t *targets,
+                              ig_tensor *mask)
+{
+    ig_tensor *in = ig_tensor_from(f->ctx, IG_DTYPE_I64, IG_SHAPE(1, t), ids);
+    ig_tensor *at = ig_tensor_from(f->ctx, IG_DTYPE_I64, IG_SHAPE(t), places);
+    ig_tensor *x = ig_nn_embedding(f->p, "tokens", in, (const int64_t[]){11, 8});
+    x = ig_add(x, ig_nn_embedding(f->p, "places", at, (const int64_t[]){7, 8}));
+    const ig_nn_gpt2_opts g = {.n_heads = 2, .mask = mask};
+    const ig_nn_llama_opts l = {
+        .n_heads = 2, .n_inner = 6, .mask = mask, .rope = ig_rope_table(at, 4, NULL)};
+    x = ig_nn_llama_block(f->p, ig_nn_gpt2_block(f->p, x, &g), &l);
+    x = ig_nn_linear(f->p, "head", ig_reshape(x, IG_SHAPE(t, 8)), 11, false);
+    return ig_cross_entropy(
+        x, ig_tensor_from(f->ctx, IG_DTYPE_I64, IG_SHAPE(t), targets),
+        &(ig_cross_entropy_opts){.ignore = -1, .use_ignore = true, .sum = true});
+}
+
+/* Documents of 2 and 4 tokens in a row of 6 do not see each other: the row's loss is theirs. */
+static void test_packed_row(void **state)
+{
+    (void)state;
+    static const int64_t ids[6] = {3, 1, 9, 9, 4, 0}, places[6] = {0, 1, 0, 1, 2, 3};
+    static const int64_t targets[6] = {1, -1, 9, 4, 0, -1};
+    static const uint8_t same[6][6] = {{1, 1},
+                                       {1, 1},
+                                       {0, 0, 1, 1, 1, 1},
+                                       {0, 0, 1, 1, 1, 1},
+                                       {0, 0, 1, 1, 1, 1},
+                                       {0, 0, 1, 1, 1, 1}};
+    fixture f = begin(2);
+    ig_params_set_deviation(f.p, 0.5);
+    ig_tensor *mask = ig_tensor_from(f.ctx, IG_DTYPE_BOOL, IG_SHAPE(6, 6), same);
+    const double packed =
+        ig_tensor_item(loss_of_row(&f, 6, ids, places, targets, mask)) / 4;
+    const double first = ig_tensor_item(loss_of_row(&f, 2, ids, places, targets, NULL));
+    const double second =
+        ig_tensor_item(loss_of_row(&f, 4, ids + 2, places + 2, targets + 2, NULL));
+    must(f.ctx, "a packed row");
+    assert_true(fabs(packed - (first + second) / 4) <= 1e-6 * packed);
+    const double seen = ig_tensor_item(loss_of_row(&f, 6, ids, places, targets, NULL)) / 4;
+    assert_true(fabs(seen - packed) > 1e-4);
+    end(&f);
+}
+
 /* ---- training and evaluation ------------------------------------------------------------------------------ */
 
 static void test_modes(void **state)
@@ -567,8 +615,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_modules), cmocka_unit_test(test_llama_block),
         cmocka_unit_test(test_gpt2_block),      cmocka_unit_test(test_attention_options),
-        cmocka_unit_test(test_modes),           cmocka_unit_test(test_dropped_weights),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_packed_row),      cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_dropped_weights), cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

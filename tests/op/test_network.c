@@ -9,6 +9,8 @@
 
 #include "infer/fault_allocator.h"
 #include "ingot/ingot.h"
+#include "op/network.h"
+#include "op/product.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -116,6 +118,28 @@ static ig_tensor *attention_turned(ig_tensor *const *x)
     return ig_attention(ig_transpose(x[0], 1, 2), ig_transpose(x[1], 1, 2),
                         ig_transpose(x[2], 1, 2), &(ig_attention_opts){.causal = true});
 }
+/* x [B,T,3 H,W], of three heads */
+static ig_tensor *joined(ig_tensor *x)
+{
+    return ig_reshape(
+        x, IG_SHAPE(ig_tensor_dim(x, 0), ig_tensor_dim(x, 1), 3, 3, ig_tensor_dim(x, 3)));
+}
+static ig_tensor *attention_joined(ig_tensor *const *x)
+{
+    return ig__attention_joined(joined(x[0]), true);
+}
+static ig_tensor *product_bias(ig_tensor *const *x)
+{
+    return ig__matmul_bias(x[0], x[1], x[2]);
+}
+/* A table that is looked into twice and multiplied by: its gradients meet. */
+static ig_tensor *tied(ig_tensor *const *x)
+{
+    static const int64_t ids[6] = {3, 0, -1, 3, 3, 1};
+    ig_tensor *at = ig_tensor_from(ig_tensor_context(x[0]), IG_DTYPE_I64, IG_SHAPE(6), ids);
+    ig_tensor *h = ig_mul(ig_embedding(at, x[0]), ig_index_select(x[0], 0, at));
+    return ig_linear(h, x[0], NULL);
+}
 static ig_tensor *rope(ig_tensor *const *x)
 {
     ig_tensor *at =
@@ -190,6 +214,9 @@ static const entry entries[] = {
      attention_turned,
      3,
      {{2, 66, 3, 17}, {2, 66, 3, 17}, {2, 66, 3, 17}}},
+    {"attention, joined", attention_joined, 1, {{2, 66, 9, 17}}},
+    {"attention, joined, whole rows", attention_joined, 1, {{3, 130, 9, 16}}},
+    {"product and bias", product_bias, 3, {{3, 7, 33}, {33, 18}, {18}}},
     {"rope", rope, 1, {{2, 3, 37, 20}}},
     CELL(rnn, 1),
     CELL(lstm, 4),
@@ -310,7 +337,7 @@ static void test_sixteen_bits(void **state)
     for (int at = 0; at < N_ENTRIES; at++) {
         const entry *e = &entries[at];
         ig_tensor *half[MOST], *full[MOST];
-        if (e->f == linear_entropy || e->f == group_norm || e->f == rope || e->f == rnn ||
+        if (e->f == linear_entropy || e->f == product_bias || e->f == rope || e->f == rnn ||
             e->f == lstm || e->f == gru)
             continue; /* made of operators that round between */
         ig_scope *scope = ig_scope_begin(ctx);
@@ -326,6 +353,53 @@ static void test_sixteen_bits(void **state)
         must(ctx, e->name);
         ig_scope_end(scope);
     }
+    ig_context_destroy(ctx);
+}
+
+/* A product's gradient of the table comes first, those of the look-ups are added to it. */
+static void test_tied_table(void **state)
+{
+    (void)state;
+    static const entry e = {"tied table", tied, 1, {{11, 37}}};
+    ig_context *ctx[2] = {context(1, NULL), context(2, NULL)};
+    int64_t n;
+    float *exact = run(ctx[0], &e, IG_DTYPE_F64, false, &n);
+    float *first = run(ctx[0], &e, IG_DTYPE_F32, false, &n);
+    float *second = run(ctx[1], &e, IG_DTYPE_F32, false, &n);
+    for (int64_t i = 0; i < n; i++)
+        assert_true(fabs((double)first[i] - (double)exact[i]) <= 2e-5);
+    assert_memory_equal(first, second, (size_t)n * sizeof *first);
+    free(exact);
+    free(first);
+    free(second);
+    ig_context_destroy(ctx[0]);
+    ig_context_destroy(ctx[1]);
+}
+
+/* Side by side or apart: the same bits. */
+static void test_attention_joined(void **state)
+{
+    (void)state;
+    ig_context *ctx = context(2, NULL);
+    const int64_t dims[4] = {2, 70, 9, 12};
+    ig_tensor *x[2], *y[2];
+    ig_seed(ctx, 3);
+    ig_tensor *values = ig_normal(ctx, IG_DTYPE_F32, 4, dims, 0, 1);
+    ig_tensor *dy = ig_normal(ctx, IG_DTYPE_F32, IG_SHAPE(2, 70, 3, 12), 0, 1);
+    for (int i = 0; i < 2; i++)
+        x[i] = ig_tensor_require_grad(ig_detach(ig_copy(values)), true);
+    y[0] = ig__attention_joined(joined(x[0]), true);
+    ig_tensor *parts = ig_permute(joined(x[1]), 5, (const int[]){2, 0, 3, 1, 4});
+    y[1] = ig_attention(ig_select(parts, 0, 0), ig_select(parts, 0, 1),
+                        ig_select(parts, 0, 2), &(ig_attention_opts){.causal = true});
+    y[1] = ig_transpose(y[1], 1, 2);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ig_backward_all(&y[i], &dy, 1, NULL), IG_OK);
+    must(ctx, "joined");
+    ig_tensor *differ = ig_not_equal(y[0], y[1]);
+    assert_int_equal(ig_tensor_item(ig_sum(differ, 0, NULL, false)), 0);
+    differ = ig_not_equal(ig_tensor_grad(x[0]), ig_tensor_grad(x[1]));
+    assert_int_equal(ig_tensor_item(ig_sum(differ, 0, NULL, false)), 0);
     ig_context_destroy(ctx);
 }
 
@@ -557,6 +631,7 @@ static void test_messages(void **state)
     fails(ctx, ig_max_pool2d(image, &(ig_pool_opts){.kernel = {6, 1}}), "larger than");
     fails(ctx, ig_max_pool2d(image, &(ig_pool_opts){.kernel = {0, 1}}), "a window of 0");
     fails(ctx, ig_attention(q, ZEROS(1, 3, 3, 2), ZEROS(1, 3, 3, 2), NULL), "evenly");
+    fails(ctx, ig__attention_joined(q, true), "[B,T,3,H,W]");
     fails(ctx, ig_attention(q, ZEROS(1, 2, 3, 2), ZEROS(1, 2, 4, 2), NULL), "differ");
     fails(ctx, ig_rope(q, ZEROS(4, 1, 2), false), "wants x [..,T,W]");
     ig_tensor *weights[4] = {ZEROS(3, 2), ZEROS(3, 1), NULL, NULL};
@@ -639,6 +714,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_precision_threads_strides),
         cmocka_unit_test(test_sixteen_bits),
+        cmocka_unit_test(test_attention_joined),
+        cmocka_unit_test(test_tied_table),
         cmocka_unit_test(test_masked_rows),
         cmocka_unit_test(test_packed_documents),
         cmocka_unit_test(test_norm_far_from_zero),
