@@ -61,8 +61,7 @@ void ig__reduction_make(ig__reduction *r, const ig__array *x, uint32_t mask)
     r->n_parts = r->n > IG_REDUCE_SPAN ? (r->n + IG_REDUCE_SPAN - 1) / IG_REDUCE_SPAN : 1;
 }
 
-/* The elements of output o as a walk. */
-static ig__walk_over elements_of(const ig__reduction *r, int64_t o)
+ig__walk_over ig__reduction_elements(const ig__reduction *r, int64_t o)
 {
     ig__walk_over w = r->reduced;
     int64_t offset = 0;
@@ -270,7 +269,7 @@ static void sum_columns(const ig__eval *e, const ig__reduction *r, int64_t begin
         int64_t n = width - o % width;
         n = n < last - o ? n : last - o;
         n = n < COLUMNS ? n : COLUMNS;
-        const ig__walk_over w = elements_of(r, o);
+        const ig__walk_over w = ig__reduction_elements(r, o);
         e->t->reduce_columns(IG__REDUCE_SUM, sums, (const float *)(const void *)w.data,
                              r->n, w.strides[0], n, NULL, scratch);
         for (int64_t i = 0; i < n; i++)
@@ -303,7 +302,7 @@ static void reduce_eval(const ig__eval *e, int64_t begin, int64_t end, fold rule
         for (int64_t i = begin * g; i < end * g && i < pairs; i++) {
             const int64_t part = i % r.n_parts, first = part * IG_REDUCE_SPAN;
             const int64_t n = r.n - first < IG_REDUCE_SPAN ? r.n - first : IG_REDUCE_SPAN;
-            const ig__walk_over w = elements_of(&r, i / r.n_parts);
+            const ig__walk_over w = ig__reduction_elements(&r, i / r.n_parts);
             if (whole)
                 value.whole = reduce_span_i64(&w, first, n, rule, e->scratch);
             else
@@ -385,7 +384,7 @@ static void var_eval(const ig__eval *e, int64_t begin, int64_t end)
     for (int64_t i = begin * g; i < end * g && i < pairs; i++) {
         const int64_t o = i / r.n_parts, first = i % r.n_parts * IG_REDUCE_SPAN;
         const int64_t n = r.n - first < IG_REDUCE_SPAN ? r.n - first : IG_REDUCE_SPAN;
-        const ig__walk_over w = elements_of(&r, o);
+        const ig__walk_over w = ig__reduction_elements(&r, o);
         const double sum = reduce_span(e, &w, first, n, last ? RULE_CENTERED : RULE_SUM,
                                        last ? means[o] : 0);
         if (r.n_parts > 1) {
@@ -448,119 +447,6 @@ static ig_status max_shape(ig__type *out, const ig__type *const *in, int n_in,
     return IG_OK;
 }
 
-/* ---- gradients ---------------------------------------------------------------------------------------- */
-
-/* y with the reduced dimensions as 1 again, so that it broadcasts to the operand. */
-static ig_tensor *kept(ig_tensor *y, const ig__type *type, const ig__reduce_attrs *a)
-{
-    int64_t dims[IG_MAX_DIMS];
-    for (int d = 0; d < type->n_dims; d++)
-        dims[d] = a->mask >> d & 1 ? 1 : type->dims[d].plus;
-    return ig_reshape(y, type->n_dims, dims);
-}
-static ig_tensor *spread(ig_tensor *y, const ig__type *type, const ig__reduce_attrs *a)
-{
-    int64_t dims[IG_MAX_DIMS];
-    for (int d = 0; d < type->n_dims; d++)
-        dims[d] = type->dims[d].plus;
-    return ig_expand(kept(y, type, a), type->n_dims, dims);
-}
-static int64_t count_of(const ig__type *type, const ig__reduce_attrs *a)
-{
-    int64_t n = 1;
-    for (int d = 0; d < type->n_dims; d++)
-        if (a->mask >> d & 1)
-            n *= type->dims[d].plus;
-    return n;
-}
-
-static void sum_gradient(ig__gradient *g)
-{
-    g->d_in[0] = spread(g->d_out[0], g->type[0], g->attrs);
-}
-static void mean_gradient(ig__gradient *g)
-{
-    const double n = (double)count_of(g->type[0], g->attrs);
-    g->d_in[0] = spread(ig_scale(g->d_out[0], 1 / n), g->type[0], g->attrs);
-}
-static int mask_list(uint32_t mask, int *dims)
-{
-    int n = 0;
-    for (int d = 0; d < IG_MAX_DIMS; d++)
-        if (mask >> d & 1)
-            dims[n++] = d;
-    return n;
-}
-
-static void max_gradient(ig__gradient *g)
-{
-    const ig__reduce_attrs *a = g->attrs;
-    int dims[IG_MAX_DIMS];
-    const int n = mask_list(a->mask, dims);
-    ig_tensor *x = g->in[0], *top = kept(g->out[0], g->type[0], a);
-    ig_tensor *d = kept(g->d_out[0], g->type[0], a), *zero = ig_full_like(d, 0);
-    ig_tensor *here = ig_equal(x, top);
-    ig_tensor *share =
-        ig_div(d, n ? ig_sum(ig_cast(here, d ? d->type.dtype : IG_DTYPE_F32), n, dims, true)
-                    : ig_full_like(d, 1));
-    g->d_in[0] = ig_where(here, share, zero);
-}
-
-static void var_gradient(ig__gradient *g)
-{
-    const ig__reduce_attrs *a = g->attrs;
-    int dims[IG_MAX_DIMS];
-    const int n = mask_list(a->mask, dims);
-    const double left = (double)(count_of(g->type[0], a) - a->correction);
-    ig_tensor *x = g->in[0];
-    ig_tensor *deviation = n ? ig_sub(x, ig_mean(x, n, dims, true)) : ig_sub(x, x);
-    ig_tensor *d = ig_scale(kept(g->d_out[0], g->type[0], a), 2 / left);
-    g->d_in[0] = ig_mul(deviation, d);
-}
-
-/* Along a dimension: the product of the elements before each. */
-static ig_tensor *product_before(ig_tensor *x)
-{
-    return ig_cumprod(ig_pad(ig_slice(x, -1, 0, ig_tensor_dim(x, -1) - 1, 1), -1, 1, 0, 1),
-                      -1);
-}
-
-/* Each element's product of all others, of plain operators: reduced dimensions go last, as one. */
-static ig_tensor *others_of(ig_tensor *x, const ig__reduce_attrs *a)
-{
-    int order[IG_MAX_DIMS], back[IG_MAX_DIMS], n = 0;
-    int64_t dims[IG_MAX_DIMS], flat[IG_MAX_DIMS + 1];
-    const int n_dims = x->type.n_dims;
-    if (!x->n)
-        return x;
-    for (int pass = 0; pass < 2; pass++)
-        for (int d = 0; d < n_dims; d++)
-            if ((int)(a->mask >> d & 1) == pass)
-                order[n++] = d;
-    for (int i = 0; i < n_dims; i++) {
-        dims[i] = x->type.dims[order[i]].plus;
-        back[order[i]] = i;
-    }
-    flat[0] = -1;
-    flat[1] = count_of(&x->type, a);
-    ig_tensor *rows = ig_reshape(ig_permute(x, n_dims, order), 2, flat);
-    ig_tensor *behind = ig_flip(product_before(ig_flip(rows, -1)), -1);
-    ig_tensor *others = ig_mul(product_before(rows), behind);
-    return ig_permute(ig_reshape(others, n_dims, dims), n_dims, back);
-}
-
-/* The product of all others: from both sides, never divided by the element (0 would be lost). */
-static void prod_gradient(ig__gradient *g)
-{
-    ig_tensor *const in[2] = {g->in[0], g->d_out[0]};
-    if (!g->ctx->no_grad) {
-        g->d_in[0] =
-            ig_mul(others_of(g->in[0], g->attrs), kept(g->d_out[0], g->type[0], g->attrs));
-        return;
-    }
-    g->d_in[0] = ig__apply(g->ctx, &ig__op_prod_grad, g->attrs, in, 2);
-}
-
 /* ---- rows ----------------------------------------------------------------------------------------------- */
 
 #define REDUCE_ROW(op, rule_shape, phases, ...)                                            \
@@ -576,64 +462,12 @@ static void prod_gradient(ig__gradient *g)
                                 .room = reduce_room,                                       \
                                 .precision = IG_PRECISION_HIGH,                            \
                                 __VA_ARGS__};
-REDUCE_ROW(sum, sum_shape, 2, .gradient = sum_gradient)
-REDUCE_ROW(mean, mean_shape, 2, .gradient = mean_gradient)
-REDUCE_ROW(prod, sum_shape, 2, .gradient = prod_gradient, .needs = {IG_IN(0)})
-REDUCE_ROW(max, max_shape, 2, .gradient = max_gradient, .needs = {IG_IN(0) | IG_OUT(0)})
-REDUCE_ROW(min, max_shape, 2, .gradient = max_gradient, .needs = {IG_IN(0) | IG_OUT(0)})
-REDUCE_ROW(var, mean_shape, 4, .gradient = var_gradient, .needs = {IG_IN(0)})
-
-/* ---- prod_grad: x, dy -> dy times the product of the other elements -------------------------------------- */
-
-static ig_status prod_grad_shape(ig__type *out, const ig__type *const *in, int n_in,
-                                 const void *attrs, ig_error *err)
-{
-    (void)n_in, (void)attrs, (void)err;
-    *out = *in[0];
-    return IG_OK;
-}
-
-/* Products before an element go to the output on the way up, those behind join them on the way down. */
-static void prod_grad_eval(const ig__eval *e, int64_t begin, int64_t end)
-{
-    const ig__reduce_attrs *a = e->attrs;
-    ig__reduction in, out, dy;
-    ig__reduction_make(&in, &e->in[0], a->mask);
-    ig__reduction_make(&out, &e->out[0], a->mask);
-    ig__reduction_make(&dy, &e->in[1], 0);
-    for (int64_t o = begin; o < end; o++) {
-        const ig__walk_over x = elements_of(&in, o), y = elements_of(&out, o);
-        double d, product = 1, value, before;
-        ig__walk_load(&dy.kept, o, 1, &d, IG_COMPUTE_F64);
-        for (int64_t i = 0; i < in.n; i++) {
-            ig__walk_store(&y, i, 1, &product, IG_COMPUTE_F64);
-            ig__walk_load(&x, i, 1, &value, IG_COMPUTE_F64);
-            product *= value;
-        }
-        product = d;
-        for (int64_t i = in.n; i-- > 0;) {
-            ig__walk_load(&y, i, 1, &before, IG_COMPUTE_F64);
-            before *= product;
-            ig__walk_store(&y, i, 1, &before, IG_COMPUTE_F64);
-            ig__walk_load(&x, i, 1, &value, IG_COMPUTE_F64);
-            product *= value;
-        }
-    }
-}
-
-static int64_t prod_grad_units(const ig__eval *e)
-{
-    return e->in[1].n;
-}
-
-const ig__op ig__op_prod_grad = {.name = "prod_grad",
-                                 .n_in_least = 2,
-                                 .n_in_most = 2,
-                                 .attrs_bytes = sizeof(ig__reduce_attrs),
-                                 .shape = prod_grad_shape,
-                                 .n_units = prod_grad_units,
-                                 .eval = prod_grad_eval,
-                                 .gradient = ig__gradient_missing};
+REDUCE_ROW(sum, sum_shape, 2, .gradient = ig__sum_gradient)
+REDUCE_ROW(mean, mean_shape, 2, .gradient = ig__mean_gradient)
+REDUCE_ROW(prod, sum_shape, 2, .gradient = ig__prod_gradient, .needs = {IG_IN(0)})
+REDUCE_ROW(max, max_shape, 2, .gradient = ig__max_gradient, .needs = {IG_IN(0) | IG_OUT(0)})
+REDUCE_ROW(min, max_shape, 2, .gradient = ig__max_gradient, .needs = {IG_IN(0) | IG_OUT(0)})
+REDUCE_ROW(var, mean_shape, 4, .gradient = ig__var_gradient, .needs = {IG_IN(0)})
 
 /* ---- public ------------------------------------------------------------------------------------------------ */
 

@@ -13,6 +13,9 @@ typedef struct ig__region_attrs {
 
 /* Where a view lies in its base. */
 ig__region_attrs ig__region_of(const ig_tensor *view);
+/* x in the region, zeros elsewhere, of the base's shape. */
+ig_tensor *ig__region_alone(ig_tensor *x, const ig__type *base,
+                            const ig__region_attrs *region);
 
 extern const ig__op ig__op_permute, ig__op_expand, ig__op_slice; /* and reshape (op.h) */
 extern const ig__op ig__op_view_of; /* base -> the region's elements, contiguous */

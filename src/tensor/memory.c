@@ -10,8 +10,9 @@
  *
  * Reserving. When no free block fits, all segments without a block in use are given back, and one is
  * reserved that brings the reserved bytes to 9/8 of the largest need so far (or holds the request, if
- * that is more). So free segments grow together: after a few steps of changing sizes nearly all
- * lies in one.
+ * that is more). When a second segment has become free, both are given back, and the next one is reserved as
+ * large as they were together. So free segments grow together: after a few steps of changing sizes
+ * nearly all lies in one, and since their bytes stay as many, they do so once.
  */
 #include "tensor/memory.h"
 
@@ -169,6 +170,9 @@ static block *grow(ig__memory *m, size_t bytes)
     const size_t bound = need + need / 8;
     shrink(m, bound, 0);
     size_t wanted = bound > m->reserved ? bound - m->reserved : 0;
+    if (wanted < m->owed)
+        wanted = m->owed;
+    m->owed = 0;
     if (wanted < SEGMENT_LEAST)
         wanted = need < 16 * (size_t)SEGMENT_LEAST ? SEGMENT_LEAST : least;
     if (wanted < least)
@@ -281,6 +285,23 @@ static void *take_large(ig__memory *m, size_t bytes)
     return payload(b);
 }
 
+/* Segments that are free beside one another go, to come back as one. */
+static void unite_free(ig__memory *m)
+{
+    int n = 0;
+    for (const segment *s = m->segments; s; s = s->next)
+        n += s->n_used == 0;
+    if (n < 2)
+        return;
+    for (segment **link = &m->segments; *link;)
+        if ((*link)->n_used) {
+            link = &(*link)->next;
+        } else {
+            m->owed += (*link)->bytes;
+            release_segment(m, link);
+        }
+}
+
 static void give_large(ig__memory *m, void *p)
 {
     block *b = block_of(p);
@@ -298,6 +319,8 @@ static void give_large(ig__memory *m, void *p)
         b = before;
     }
     bin_put(m, b);
+    if (!b->of->n_used)
+        unite_free(m);
 }
 
 void *ig__memory_take(ig__memory *m, size_t bytes)

@@ -24,6 +24,7 @@ typedef struct ig__memory {
     size_t budget;                   /* 0: none */
     bool poison;
     size_t live, peak_live, reserved, peak_reserved;
+    size_t owed; /* bytes of free segments that went, to come back as one */
     int64_t n_reserves;
 } ig__memory;
 

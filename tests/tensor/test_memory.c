@@ -122,6 +122,34 @@ static void test_random_lengths(void **state)
     steps_of_random_lengths(24, (size_t)1 << 18, 2000);
 }
 
+/* The same of real steps: a network over 1 to 1,024 rows, another number each time. */
+static void test_random_steps(void **state)
+{
+    (void)state;
+    enum { D = 64, LAYERS = 8 };
+    ig_context *ctx;
+    assert_int_equal(ig_context_create(&ctx, &(ig_context_opts){.n_threads = 1}, NULL),
+                     IG_OK);
+    ig_tensor *gain = ig_tensor_require_grad(ig_ones(ctx, IG_DTYPE_F32, IG_SHAPE(D)), true);
+    for (int step = 0; step < 2000; step++) {
+        ig_scope *scope = ig_scope_begin(ctx);
+        const int64_t rows = 1 + (int64_t)(next_random() % 1024);
+        ig_tensor *x = ig_full(ctx, IG_DTYPE_F32, IG_SHAPE(rows, D), 1.0 / (step + 1));
+        for (int i = 0; i < LAYERS; i++)
+            x = ig_relu(ig_mul(x, gain));
+        ig_tensor_clear_grad(gain);
+        assert_int_equal(ig_backward(ig_mean(ig_square(x), 0, NULL, false)), IG_OK);
+        ig_scope_end(scope);
+    }
+    const ig_memory_stats stats = ig_context_memory(ctx);
+    assert_true(stats.peak_live_bytes > LAYERS * 1000 * D * sizeof(float));
+    if ((double)stats.peak_reserved_bytes > 1.25 * (double)stats.peak_live_bytes)
+        fail_msg("reserved %zu, the most needed %zu", stats.peak_reserved_bytes,
+                 stats.peak_live_bytes);
+    assert_true(stats.n_reserves < 200);
+    ig_context_destroy(ctx);
+}
+
 static void test_budget(void **state)
 {
     (void)state;
@@ -219,8 +247,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_lie_apart), cmocka_unit_test(test_random_lengths),
-        cmocka_unit_test(test_budget),           cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_message),          cmocka_unit_test(test_warm_step),
+        cmocka_unit_test(test_random_steps),     cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_poison),           cmocka_unit_test(test_message),
+        cmocka_unit_test(test_warm_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

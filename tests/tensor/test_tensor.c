@@ -318,6 +318,25 @@ static void test_masks_and_sums(void **state)
         0, 2);
 }
 
+static void test_losses(void **state)
+{
+    (void)state;
+    ig_tensor *x =
+        ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(4), (const float[]){1, -2, 0.5f, 4});
+    ig_tensor *y =
+        ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(4), (const float[]){1, 1, 1, 1});
+    HAS(ig_l1(x, y), 6.5f / 4);         /* 0, 3, 1/2, 3 */
+    HAS(ig_mse(x, y), 18.25f / 4);      /* 0, 9, 1/4, 9 */
+    HAS(ig_huber(x, y, 1), 5.125f / 4); /* 0, 5/2, 1/8, 5/2 */
+    HAS(ig_huber(x, y, 2), 8.125f / 4); /* 0, 4, 1/8, 4 */
+    /* far from zero nothing overflows: log(1 + exp(100)) is 100 */
+    ig_tensor *far =
+        ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(2), (const float[]){100, -100});
+    HAS(ig_bce_with_logits(far, ig_full_like(far, 0)), 50);
+    ig_tensor *t = ig_tensor_from(ctx, IG_DTYPE_I64, IG_SHAPE(2), (const int64_t[]){1, 0});
+    HAS(ig_nll(ig_reshape(x, IG_SHAPE(2, 2)), t), 0.75f);
+}
+
 static void test_einsum(void **state)
 {
     (void)state;
@@ -607,6 +626,7 @@ int main(void)
         TEST(test_comparison),
         TEST(test_order),
         TEST(test_masks_and_sums),
+        TEST(test_losses),
         TEST(test_einsum),
         TEST(test_random),
         TEST(test_indices),
