@@ -14,7 +14,7 @@
 #include "op/group_product.h"
 
 #include "kernel/matmul.h"
-#include "op/apply.h"
+#include "op/autocast.h"
 #include "op/network.h"
 #include "op/op_int.h"
 
@@ -241,7 +241,8 @@ const ig__op ig__op_group_linear = {.name = "group_linear",
                                     .explain = group_explain,
                                     .gradient = linear_gradient,
                                     .needs = {IG_IN(1) | IG_IN(2), IG_IN(0) | IG_IN(2)},
-                                    .precision = IG_PRECISION_LOW};
+                                    .precision = IG_PRECISION_LOW,
+                                    .keeps = 0xffff};
 
 /* ---- group_weight ----------------------------------------------------------------------------------- */
 
@@ -320,7 +321,8 @@ const ig__op ig__op_group_weight = {.name = "group_weight",
                                     .explain = group_explain,
                                     .gradient = weight_gradient,
                                     .needs = {IG_IN(1) | IG_IN(2), IG_IN(0) | IG_IN(2)},
-                                    .precision = IG_PRECISION_LOW};
+                                    .precision = IG_PRECISION_LOW,
+                                    .keeps = 0xffff};
 
 /* ---- public ------------------------------------------------------------------------------------------ */
 
@@ -329,7 +331,8 @@ ig_tensor *ig_group_linear(ig_tensor *x, ig_tensor *w, ig_tensor *counts)
     const group_attrs attrs = {.turned = true};
     ig_tensor *in[3] = {x, w, counts};
     ig_dtype result;
-    if (!w || !counts || !ig__dense("group_linear", in, 2, &result))
+    if (!w || !counts || !ig__autocast_low(in, 2) ||
+        !ig__dense("group_linear", in, 2, &result))
         return NULL;
     return ig__cast(ig__apply(NULL, &ig__op_group_linear, &attrs, in, 3), result);
 }
