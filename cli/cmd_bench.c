@@ -456,6 +456,18 @@ static int run_team(report *out, bench *b, const char *path, int64_t threads,
     return code;
 }
 
+/* A share above 1 is no speed, but a limit that was measured while others used the machine. */
+static void warn_of_shares(const bench *b)
+{
+    int64_t n_above = 0;
+    for (int64_t i = 0; i < b->n_results; i++)
+        n_above += b->results[i].tps > b->results[i].limit_tps;
+    if (n_above)
+        report_note("bench: %lld share%s above 1: the limits were measured too low, on a "
+                    "machine with other work; measure again",
+                    (long long)n_above, n_above == 1 ? "" : "s");
+}
+
 static json_t *results_json(const bench *b)
 {
     json_t *list = json_array();
@@ -494,6 +506,8 @@ static int run(report *out, const void *opts, const char *const *operands, int n
     if (code == EXIT_OK && o->json)
         code = report_json(out, json_pack("{s:o, s:O, s:O}", "results", results_json(b),
                                           "machine", machine, "model", b->model_json));
+    if (code == EXIT_OK)
+        warn_of_shares(b);
     json_decref(machine);
     json_decref(b->model_json);
     free(b->results);

@@ -18,7 +18,8 @@ build() {
 }
 
 model=SmolLM2-135M-Instruct.Q4_1.gguf
-set_up build
+# shellcheck disable=SC2046
+set_up build $(fetching $model)
 mkdir -p build || die "cannot write to $PWD/build"
 [ -x build/demo/ingot ] || say "building ingot (release, $(n_jobs) at a time)"
 if ! build; then

@@ -2,7 +2,7 @@
 the middle, shut their sending side, or read slowly. In the end everything has to be free, the
 server alive, and answers the same as alone.
 
-    serve_soak.py BINARY MODEL [--connections 200] [--seconds 30] [--seed 1]
+    serve_soak.py BINARY MODEL [--connections 200] [--seconds 30] [--seed 1] [--patience 120]
 
 Prints one JSON line; exits 1 when something does not hold.
 """
@@ -26,6 +26,7 @@ def arguments():
     p.add_argument("--connections", type=int, default=200)
     p.add_argument("--seconds", type=float, default=30)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--patience", type=float, default=120, help="seconds without a byte")
     return p.parse_args()
 
 
@@ -39,8 +40,8 @@ def read_all(s, slowly, rng):
 
 
 class Load:
-    def __init__(self, server):
-        self.server = server
+    def __init__(self, server, patience):
+        self.server, self.patience = server, patience
         self.lock = threading.Lock()
         self.counts = {}
         self.faults = []
@@ -62,7 +63,7 @@ class Load:
                 "ignore_eos": True}
         if kind == "wrong":
             body["temperature"] = "hot"
-        with self.server.connect(timeout=120) as s:
+        with self.server.connect(timeout=self.patience) as s:
             s.sendall(request_bytes("/v1/completions", body, "Connection: close"))
             if kind == "leave":
                 if rng.random() < 0.5:
@@ -102,7 +103,7 @@ def main():
                     "--kv-memory", "1")
     body = {"prompt": "abc", "max_tokens": 20, "temperature": 1, "seed": 7, "ignore_eos": True}
     alone = server.json("/v1/completions", body)["choices"][0]["text"]
-    load = Load(server)
+    load = Load(server, o.patience)
     end = time.monotonic() + o.seconds
     threads = [threading.Thread(target=load.run, args=(o.seed * 1000 + i, end))
                for i in range(o.connections)]

@@ -12,6 +12,7 @@
 #   compile LOG ...    cmake --build with these arguments; its output goes to the log, and a
 #                      line now and then tells how far it is
 #   model_dir          prints the folder that keeps the models and data sets
+#   fetching FILE...   prints the part that fetching these models needs, if any
 #   is_whole FILE BYTES SHA256         is it there, and right?
 #   pip_reason LOG     why pip failed, in one line, from what it said
 #
@@ -60,6 +61,16 @@ pip_reason() { # LOG
     else
         tail -n 1 "$1"
     fi
+}
+
+# The part that fetching these models needs, if one of them is not there yet.
+fetching() { # FILE...
+    for file in "$@"; do
+        [ -f "$(model_dir)/$file" ] || {
+            echo python
+            return
+        }
+    done
 }
 
 has() {

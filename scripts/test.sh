@@ -45,7 +45,8 @@ run() { # PRESET CTEST-OPTIONS...
     fi
 }
 
-set_up build cmocka
+# shellcheck disable=SC2046
+set_up build cmocka $(fetching SmolLM2-135M-Instruct.Q4_1.gguf gemma-3-270m-q4_k_m.gguf)
 INGOT_TEST_MODEL_DIR=${INGOT_TEST_MODEL_DIR:-$(model_dir)}
 export INGOT_TEST_MODEL_DIR
 models=there

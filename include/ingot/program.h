@@ -15,8 +15,7 @@
  * A run does what the recorded calls did, on the same bytes, with the same bits, without allocating,
  * dispatching or recording gradients. Before the first run, PASSES make the recorded calls fewer: what
  * nobody reads is dropped, elementwise calls become one loop over memory, and so on (ig_program_pass
- * names them; each can be left out). Bits stay, but that a value of 16 bits that only the next call of
- * a loop reads is not rounded.
+ * names them; each can be left out). Bits stay.
  *
  * TENSORS that were there before the capture, and those alive at its end, are the program's inputs,
  * state and outputs: each run reads and writes their bytes in place (gradients of leaves too), and
@@ -59,6 +58,9 @@ IG_API ig_status ig_capture_end(ig_program **program_out, ig_context *ctx, ig_er
 /* How the program is made out of what was recorded. */
 typedef struct ig_capture_opts {
     uint32_t without; /* bit i: leave out pass i */
+    /* Values of 16 bits that only the next call of a loop reads are not rounded: nearer and a little
+     * faster, but not the bits of the calls. */
+    bool wide;
     /* Called with what was recorded (pass "recorded") and behind each pass; NULL: not. */
     void (*dump)(void *user, const char *pass, const ig_program *program);
     void *dump_user;

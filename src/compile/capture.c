@@ -18,6 +18,7 @@ const ig__program_pass ig__program_passes[] = {
 
 static ig_status run_passes(ig_program *p, const ig_capture_opts *opts, ig_error *err)
 {
+    p->wide = opts->wide;
     if (opts->dump)
         opts->dump(opts->dump_user, "recorded", p);
     for (int i = 0; ig__program_passes[i].name; i++) {

@@ -342,6 +342,7 @@ static ig__program_step *weld_group(ig_program *p, const ig__touch *touch, const
     add_outputs(&w);
     if (!w.step->e.n_out) /* nobody wants anything of it */
         return w.step;
+    w.chain->wide = p->wide;
     ig__chain_place(w.chain);
     ig__program_step_choose(p, w.step);
     return w.step;

@@ -81,6 +81,7 @@ struct ig_program {
     ig__share share; /* of the team's step */
     int64_t fault;   /* of the step in progress: INT64_MAX while there is none */
     int32_t failed;  /* the step that found one; -1: none */
+    bool wide;       /* chains do not round to 16 bits inside */
     bool stop;       /* for the team; written between two barriers by thread 0 alone */
     ig_program_stats stats;
 };

@@ -12,6 +12,13 @@
  * first slice that reads it. A block is of a size that stays in the second-level cache
  * over a span, a panel of B in the first.
  *
+ * Where a kernel is deep (AMX), and a block's whole rows fit the second-level cache, the loops are exchanged:
+ *
+ *     for each panel of the piece, for each span:  sums [rows][NR] += block * panel
+ *
+ * with the sums in scratch, so that C is written once, and the next panel packed between the products of this
+ * one. Spans are so short that a panel and a slice of A lie in the first-level cache together.
+ *
  * C is written row by row. Where its columns lie side by side instead, or there is but one, C^T = B^T A^T is
  * computed: the same products in the same order.
  */
@@ -20,15 +27,16 @@
 #include "kernel/matmul_int.h"
 
 enum {
-    BLOCK_ROWS = 512,      /* most rows of a block */
-    PIECES_A_THREAD = 4,   /* so that a thread that comes late is helped */
-    PIECE_FLOPS = 1 << 20, /* less is not worth handing out */
-    AHEAD_SLICES = 4,      /* B's next panel is packed between so many slices of A */
-    DIRECT_PANELS = 2,     /* A is packed if more panels read it */
-    STAGE_COLUMNS = 512,   /* most columns of a piece that is staged */
-    DEEP_BYTES = 1 << 20,  /* of a block's whole rows, to go panel by panel ... */
-    DEEP_ROWS = 400,       /* ... and so many of them, or B is packed too often */
-    ROOM = 64              /* bytes behind a packed block */
+    BLOCK_ROWS = 512,       /* most rows of a block */
+    PIECES_A_THREAD = 4,    /* so that a thread that comes late is helped */
+    PIECE_FLOPS = 1 << 20,  /* less is not worth handing out */
+    AHEAD_SLICES = 4,       /* B's next panel is packed between so many slices of A */
+    DIRECT_PANELS = 2,      /* A is packed if more panels read it */
+    STAGE_COLUMNS = 512,    /* most columns of a piece that is staged */
+    DEEP_BYTES = 5 << 18,   /* of a block's whole rows, to go panel by panel ... */
+    DEEP_ROWS = 128,        /* ... and so many of them, or B is packed too often */
+    STREAM_BYTES = 2 << 20, /* a larger C is not read again from the cache */
+    ROOM = 64               /* bytes behind a packed block */
 };
 static const size_t HELD_BYTES = (size_t)8 << 20; /* most of A that a thread keeps packed */
 
@@ -108,7 +116,7 @@ static void choose_pieces(ig__mm_plan *plan, int n_threads)
     plan->is_deep = f->is_deep && deep_rows >= DEEP_ROWS;
     plan->n_blocks =
         ceil_div(p->m, plan->is_deep ? min_i64(deep_rows, BLOCK_ROWS) : BLOCK_ROWS);
-    plan->n_columns = plan->is_staged ? ceil_div(p->n, STAGE_COLUMNS) : 1;
+    plan->n_columns = plan->is_staged && !plan->is_deep ? ceil_div(p->n, STAGE_COLUMNS) : 1;
     if (n_threads > 1) {
         const int64_t wanted = (int64_t)n_threads * PIECES_A_THREAD;
         for (;;) {
@@ -126,7 +134,9 @@ static void choose_pieces(ig__mm_plan *plan, int n_threads)
                 break;
         }
     }
-    plan->block_rows = ceil_div(p->m, plan->n_blocks);
+    plan->row_unit = f->row_step > 1 ? f->mr : 1;
+    plan->block_rows =
+        ceil_div(ceil_div(p->m, plan->row_unit), plan->n_blocks) * plan->row_unit;
     plan->piece_columns = ceil_div(panels, plan->n_columns) * f->nr;
     plan->n_pieces = n_matrices * plan->n_blocks * plan->n_columns;
 }
@@ -139,7 +149,9 @@ static void size_scratch(ig__mm_plan *plan)
     const size_t span_bytes = round_64(rows * span * f->value_bytes + ROOM);
     plan->panel_bytes = round_64(span * (size_t)f->nr * f->value_bytes + ROOM);
     plan->stage_bytes = 0;
-    if (plan->is_staged)
+    if (plan->is_deep)
+        plan->stage_bytes = round_64((size_t)(plan->block_rows * f->nr * sum_bytes(plan)));
+    else if (plan->is_staged)
         plan->stage_bytes = round_64((size_t)(plan->block_rows * plan->piece_columns) *
                                      (size_t)sum_bytes(plan));
     plan->is_held = !plan->is_direct && span_bytes * (size_t)plan->n_spans <= HELD_BYTES;
@@ -241,7 +253,7 @@ static void set_epilogue(ig__mm_panel *x, const piece *w, int64_t i_span, int64_
     x->beta = i_span > 0 ? 1.0 : plan->is_staged ? 0.0 : p->beta;
     x->c = result_at(w, column);
     x->c0 = x->c;
-    x->c_row = plan->is_staged ? w->n : p->c.row;
+    x->c_row = x->c0_row = plan->is_staged ? w->n : p->c.row;
     if (i_span == 0 && !plan->is_staged)
         x->c0 = at(w->c0, &p->c, w->row, column);
     x->bias_n = x->bias_m = NULL;
@@ -289,9 +301,6 @@ static void run_span(const piece *w, int64_t i_span, int64_t begin, int64_t end)
         } else {
             plan->kernel->pack_b[p->b.type](x.packed, b, p->b.col, p->b.row, x.n, x.k);
         }
-        if (plan->is_deep && plan->is_fetched)
-            x.b_next = at(w->b, &p->b, i_span + 1 < plan->n_spans ? k + plan->span : 0,
-                          i_span + 1 < plan->n_spans ? column : column + nr);
         plan->kernel->panel(&x);
         is_packed = x.packed_next != NULL;
         if (is_packed) {
@@ -299,27 +308,6 @@ static void run_span(const piece *w, int64_t i_span, int64_t begin, int64_t end)
             x.packed = x.packed_next;
         }
     }
-}
-
-/* All spans of all panels, span by span, or where a block's whole rows fit the cache panel
- * by panel: then C passes once. */
-static void run_panels(const piece *w)
-{
-    const ig__mm_plan *plan = w->plan;
-    const int64_t end = w->column + w->n, nr = plan->kernel->nr;
-    if (!plan->is_deep) {
-        for (int64_t s = 0; s < plan->n_spans; s++) {
-            if (!w->is_packed)
-                pack_span(w, s);
-            run_span(w, s, w->column, end);
-        }
-        return;
-    }
-    for (int64_t s = 0; s < plan->n_spans && !w->is_packed; s++)
-        pack_span(w, s);
-    for (int64_t column = w->column; column < end; column += nr)
-        for (int64_t s = 0; s < plan->n_spans; s++)
-            run_span(w, s, column, min_i64(column + nr, end));
 }
 
 static double read_number(const void *p, ig__mm_type type)
@@ -345,20 +333,20 @@ static void write_number(void *p, ig__mm_type type, double x)
     }
 }
 
-/* Row i of C from the sums of a piece that were staged. */
-static void store_row(const piece *w, int64_t i)
+/* Columns [column, column + n) of row i of C from sums that were staged. */
+static void store_row(const piece *w, const char *from, int64_t i, int64_t column,
+                      int64_t n)
 {
     const ig__mm_problem *p = &w->plan->problem;
     const int64_t bytes = sum_bytes(w->plan), c_bytes = (int64_t)type_bytes(p->c.type);
     const ig__mm_type sum_type = bytes == 8 ? IG__MM_F64 : IG__MM_F32;
-    const char *from = (const char *)w->stage + i * w->n * bytes;
-    const int64_t first = (w->row + i) * p->c.row + w->column * p->c.col;
+    const int64_t first = (w->row + i) * p->c.row + column * p->c.col;
     ig__mm_narrow *narrow = w->plan->kernel->narrow[p->c.type];
     if (narrow && p->c.col == 1 && p->beta == 0.0) {
-        narrow((char *)w->c + first * c_bytes, (const float *)(const void *)from, w->n);
+        narrow((char *)w->c + first * c_bytes, (const float *)(const void *)from, n);
         return;
     }
-    for (int64_t j = 0; j < w->n; j++) {
+    for (int64_t j = 0; j < n; j++) {
         const int64_t offset = (first + j * p->c.col) * c_bytes;
         double x = read_number(from + j * bytes, sum_type);
         if (p->beta != 0.0)
@@ -367,10 +355,126 @@ static void store_row(const piece *w, int64_t i)
     }
 }
 
+/* Span by span, all panels of each. */
+static void run_wide(const piece *w)
+{
+    const ig__mm_plan *plan = w->plan;
+    for (int64_t s = 0; s < plan->n_spans; s++) {
+        if (!w->is_packed)
+            pack_span(w, s);
+        run_span(w, s, w->column, w->column + w->n);
+    }
+    for (int64_t i = 0; plan->is_staged && i < w->m; i++)
+        store_row(w, (const char *)w->stage + i * w->n * sum_bytes(plan), i, w->column,
+                  w->n);
+}
+
+/* Step t of a deep walk: span t % n_spans of panel t / n_spans. */
+typedef struct deep_step {
+    int64_t i_span, column, n, k;
+    const void *b;
+} deep_step;
+
+static deep_step deep_at(const piece *w, int64_t t)
+{
+    const ig__mm_plan *plan = w->plan;
+    const int64_t nr = plan->kernel->nr, i_span = t % plan->n_spans;
+    const int64_t column = w->column + t / plan->n_spans * nr, k = i_span * plan->span;
+    return (deep_step){.i_span = i_span,
+                       .column = column,
+                       .n = min_i64(nr, w->column + w->n - column),
+                       .k = min_i64(plan->span, plan->problem.k - k),
+                       .b = at(w->b, &plan->problem.b, k, column)};
+}
+
+/* Can the kernel put rows of C there itself? */
+static bool is_direct_out(const ig__mm_plan *plan)
+{
+    const ig__mm_problem *p = &plan->problem;
+    return (p->c.col == 1 || p->n == 1) &&
+           (!plan->is_staged || (plan->kernel->narrow[p->c.type] && p->beta == 0.0));
+}
+
+/* Sums begin with C0, stay in scratch [m][NR], and the last span puts them where they belong. */
+static void set_deep_epilogue(ig__mm_panel *x, const piece *w, const deep_step *now)
+{
+    const ig__mm_plan *plan = w->plan;
+    const int64_t nr = plan->kernel->nr;
+    const bool is_last = now->i_span + 1 == plan->n_spans;
+    set_epilogue(x, w, now->i_span, now->column);
+    if (now->i_span > 0) {
+        x->c0 = w->stage;
+        x->c0_row = nr;
+    }
+    x->c = w->stage;
+    x->c_row = nr;
+    if (!is_last || !is_direct_out(plan))
+        return;
+    const ig__mm_problem *p = &plan->problem;
+    x->out =
+        (char *)w->c + (w->row * p->c.row + now->column) * (int64_t)type_bytes(p->c.type);
+    x->out_row = p->c.row;
+    x->out_type = p->c.type;
+    x->streams = (double)p->m * (double)p->n * (double)type_bytes(p->c.type) > STREAM_BYTES;
+}
+
+static void run_deep(const piece *w)
+{
+    const ig__mm_plan *plan = w->plan;
+    const ig__mm_problem *p = &plan->problem;
+    const ig__mm_kernel *f = plan->kernel;
+    const int64_t n_steps = ceil_div(w->n, f->nr) * plan->n_spans;
+    const bool are_lines = p->b.col == 1 || p->b.row == 1;
+    char *packed = w->packed_b, *other = w->packed_b + plan->panel_bytes;
+    bool is_packed = false;
+    for (int64_t s = 0; s < plan->n_spans && !w->is_packed; s++)
+        pack_span(w, s);
+    for (int64_t t = 0; t < n_steps; t++) {
+        const deep_step now = deep_at(w, t);
+        ig__mm_panel x = {.a = packed_span(w, now.i_span),
+                          .packed = packed,
+                          .m = w->m,
+                          .n = now.n,
+                          .k = now.k,
+                          .b_row = p->b.row,
+                          .b_col = p->b.col};
+        set_deep_epilogue(&x, w, &now);
+        if (!is_packed)
+            f->pack_b[p->b.type](packed, now.b, p->b.col, p->b.row, now.n, now.k);
+        const deep_step next = deep_at(w, t + 1 < n_steps ? t + 1 : t);
+        is_packed = t + 1 < n_steps && are_lines && p->k > 0 && next.n == f->nr &&
+                    next.k % f->k_step == 0;
+        if (is_packed) {
+            const deep_step after = deep_at(w, t + 2 < n_steps ? t + 2 : t + 1);
+            x.b_next = next.b;
+            x.k_next = next.k;
+            x.packed_next = other;
+            x.b_after = after.n == f->nr && after.k == next.k ? after.b : NULL;
+        }
+        f->panel(&x);
+        if (is_packed) {
+            other = packed;
+            packed = x.packed_next;
+        }
+        if (x.out || now.i_span + 1 < plan->n_spans)
+            continue;
+        for (int64_t i = 0; i < w->m; i++)
+            store_row(w, (const char *)w->stage + i * f->nr * sum_bytes(plan), i,
+                      now.column, now.n);
+    }
+}
+
 static const void *matrix_at(const void *p, const ig__mm_layout *x, int64_t i, int64_t j)
 {
     return (const char *)p +
            (i * x->batch[0] + j * x->batch[1]) * (int64_t)type_bytes(x->type);
+}
+
+/* The first row of a block of rows. */
+static int64_t row_of(const ig__mm_plan *plan, int64_t block)
+{
+    const int64_t units = ceil_div(plan->problem.m, plan->row_unit);
+    return min_i64(units * block / plan->n_blocks * plan->row_unit, plan->problem.m);
 }
 
 static void run_piece(ig__mm_walk *walk, int64_t i_piece)
@@ -393,18 +497,19 @@ static void run_piece(ig__mm_walk *walk, int64_t i_piece)
         .packed_b = walk->scratch,
         .stage = walk->scratch + 2 * plan->panel_bytes,
         .packed_a = walk->scratch + 2 * plan->panel_bytes + plan->stage_bytes,
-        .row = p->m * block / plan->n_blocks,
+        .row = row_of(plan, block),
         .column = panels * i_column / plan->n_columns * plan->kernel->nr,
     };
     w.c0 = d->c0 ? (const char *)d->c0 + c_offset : w.c;
-    w.m = p->m * (block + 1) / plan->n_blocks - w.row;
+    w.m = row_of(plan, block + 1) - w.row;
     w.n = min_i64(panels * (i_column + 1) / plan->n_columns * plan->kernel->nr, p->n) -
           w.column;
     w.is_packed = plan->is_direct || (plan->is_held && walk->held == i_block);
-    run_panels(&w);
+    if (plan->is_deep)
+        run_deep(&w);
+    else
+        run_wide(&w);
     walk->held = i_block;
-    for (int64_t i = 0; plan->is_staged && i < w.m; i++)
-        store_row(&w, i);
 }
 
 void ig__mm_walk_begin(ig__mm_walk *walk, const ig__mm_plan *plan, const ig__mm_data *data,

@@ -57,13 +57,14 @@ typedef struct ig__mm_plan {
     bool is_direct;         /* A is read where it lies */
     bool is_source;         /* B is read where it lies, packed on the way */
     bool is_fetched;        /* rows of B are lines, worth asking for ahead */
-    bool is_deep;           /* all spans of a panel of B before the next panel */
-    bool is_held;           /* the whole of A's rows is packed, to serve many pieces */
+    bool is_deep;   /* all spans of a panel of B before the next panel; never is_direct */
+    bool is_held;   /* the whole of A's rows is packed, to serve many pieces */
     bool is_staged; /* sums pass through scratch, since C's type or strides ask for it */
     const ig__mm_kernel *kernel;
     int64_t n_spans, span;             /* of K */
     int64_t n_blocks, n_columns;       /* pieces along M and N of a matrix */
     int64_t block_rows, piece_columns; /* largest piece */
+    int64_t row_unit;                  /* blocks begin at multiples of this */
     size_t panel_bytes, stage_bytes;   /* scratch: the panel of B, the sums, then A */
     size_t scratch_bytes;              /* of each thread, aligned to 64 */
     int64_t n_pieces;

@@ -92,6 +92,9 @@ static ig_tensor *call(const replay *r, const ig__node *node)
             .scale = (double)a->scale, .causal = true, .window = a->window};
         return ig_attention(in[0], in[1], in[2], &opts);
     }
+    if (node->op == &ig__op_add ||
+        node->op == &ig__op_mul) /* types differ in mixed precision */
+        return ig__apply_met(node->op, node->attrs, in[0], in[1]);
     return ig__apply(r->m->ctx, node->op, node->attrs, in, node->n_in);
 }
 

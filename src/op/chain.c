@@ -271,6 +271,15 @@ static const char *move(running *r, const ig__link *l, const char *x, char *y)
     return y;
 }
 
+/* A result of 16 bits that later links read, as it would come back from memory. */
+static void round_to_half(running *r, const ig__link *l, char *y)
+{
+    const ig__train_kernels *t = r->e->t;
+    char *between = slot(r, r->c->n_slots - 1);
+    t->convert(ig__number_of(l->dtype), IG__NUMBER_F32, between, y, r->n);
+    t->convert(IG__NUMBER_F32, ig__number_of(l->dtype), y, between, r->n);
+}
+
 static void run_link(running *r, int i)
 {
     const ig__link *l = &r->c->links[i];
@@ -294,6 +303,8 @@ static void run_link(running *r, int i)
     if (l->span) {
         r->own.attrs = l->attrs;
         l->span(&r->own, y, x, r->n);
+        if (l->inside && !r->c->wide && l->form == IG_FORM_F32 && l->dtype != IG_DTYPE_F32)
+            round_to_half(r, l, y);
     } else {
         r->link[i] = move(r, l, x[0], y);
     }

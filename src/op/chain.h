@@ -5,8 +5,8 @@
  *
  * The calls are links. A link's result lives in a chunk of scratch for as long as a later link
  * reads it, and goes to memory only where something outside the chain wants it. Links use the rows' own
- * loops (ig__span_fn), so a chain has the bits of its calls; but what lies between two links
- * is not rounded to 16 bits.
+ * loops (ig__span_fn), and what lies between two links is rounded as in memory (unless the chain is
+ * wide): so a chain has the bits of its calls.
  *
  * Chains are made by a pass over programs (src/compile/fuse_program.c), not by calls: `eval` wants the
  * attributes to stay where they are.
@@ -54,6 +54,7 @@ typedef struct ig__chain_operand {
 typedef struct ig__chain {
     int n_links, n_operands, n_out, n_slots;
     size_t slot_bytes;
+    bool wide; /* what lies between two links is not rounded to 16 bits */
     ig__link links[IG_CHAIN_LINKS];
     ig__chain_operand operands[IG_MAX_INPUTS];
     ig__walk_over out[IG_MAX_OUTPUTS];
@@ -66,8 +67,7 @@ bool ig__is_link(const ig__op *op, const ig__eval *e);
 /* The form that operand i of a link wants, and that of its result. */
 ig__form ig__link_wants(const ig__op *op, const ig__eval *e, int i);
 ig__form ig__link_gives(const ig__op *op, const ig__eval *e);
-/* May a value of this dtype go from link to link unstored, with the values that storing gives (but
- * for 16 bits)? */
+/* May a value of this dtype go from link to link unstored, with the values that storing gives? */
 bool ig__link_carries(const ig__op *op, ig_dtype dtype);
 /* The walk and the fetch of an operand, x under the index space of `type`. */
 void ig__chain_operand_make(ig__chain_operand *o, const ig__array *x, const ig__type *type,

@@ -83,6 +83,8 @@ const ig__op ig__op_square_sum = {.name = "square_sum",
 
 /* ---- step_control ----------------------------------------------------------------------------- */
 
+static const double MOST_SCALE = 0x1p126; /* f32 holds twice as much */
+
 static bool is_numbers(const ig__type *t)
 {
     return t->dtype == IG_DTYPE_F64 && t->n_dims == 1 && t->dims[0].plus == IG_STEP_NUMBERS;
@@ -144,7 +146,8 @@ static void control_eval(const ig__eval *e, int64_t begin, int64_t end)
                               a->factor(&a->schedule, (int64_t)numbers[IG_STEP_DONE]);
         numbers[IG_STEP_DONE]++;
         if (a->growth_interval && ++numbers[IG_STEP_GOOD] >= (double)a->growth_interval) {
-            numbers[IG_STEP_LOSS_SCALE] *= 2;
+            if (numbers[IG_STEP_LOSS_SCALE] < MOST_SCALE)
+                numbers[IG_STEP_LOSS_SCALE] *= 2;
             numbers[IG_STEP_GOOD] = 0;
         }
         return;

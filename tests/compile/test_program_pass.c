@@ -1,6 +1,7 @@
 /* Passes over captured programs: each off against all on, bit for bit; what each does to a list of steps; and
  * chains over odd shapes, strides, broadcasting and types. */
 #include "ingot/ingot.h"
+#include "infer/fault_allocator.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -385,24 +386,26 @@ static void try_formula(int f, ig_dtype dtype, int64_t rows, int64_t columns, in
 static void test_chains(void **state)
 {
     (void)state;
+    static const ig_dtype dtypes[] = {IG_DTYPE_F32,  IG_DTYPE_F32, IG_DTYPE_F64,
+                                      IG_DTYPE_BF16, IG_DTYPE_F32, IG_DTYPE_F16};
     static const int64_t shapes[][2] = {{1, 1},    {3, 5},     {2, 1023}, {4, 1024},
                                         {2, 1025}, {33, 1025}, {700, 31}, {8, 0}};
     for (int f = 0; f < N_FORMULAS; f++)
         for (int i = 0; i < 8; i++)
             for (int kind = 0; kind < N_KINDS; kind++)
-                try_formula(f, kind % 3 == 2 ? IG_DTYPE_F64 : IG_DTYPE_F32, shapes[i][0],
-                            shapes[i][1], kind);
+                try_formula(f, dtypes[(kind + i) % 6], shapes[i][0], shapes[i][1], kind);
 }
 
-/* Between the calls of a chain nothing is rounded to 16 bits: the result is at least as near as that of calls
- * to the true one, and what is stored is rounded. */
+/* Values of 16 bits are rounded between the calls of a chain as in memory; in a wide one they are not, and it is
+ * nearer to the truth. */
 static void test_sixteen_bits(void **state)
 {
     (void)state;
     enum { N = 3000 };
-    static const ig_dtype dtypes[] = {IG_DTYPE_BF16, IG_DTYPE_F16};
+    static const ig_dtype dtypes[] = {IG_DTYPE_BF16, IG_DTYPE_F16, IG_DTYPE_BF16,
+                                      IG_DTYPE_F16};
     static double got[N], eager[N], exact[N];
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < 4; d++) {
         ig_context *ctx = context(1);
         ig_seed(ctx, 3);
         ig_tensor *x = ig_normal(ctx, dtypes[d], IG_SHAPE(N), 0, 1);
@@ -412,11 +415,15 @@ static void test_sixteen_bits(void **state)
         ig_tensor *t = ig_tensor_keep(ig_add(ig_mul(ig_square(x), y), ig_scale(x, 0.3)));
         ig_tensor *z = ig_tensor_keep(ig_mul(t, y));
         ig_scope_end(scope);
-        ig_program *p = end_without(ctx, 0);
+        ig_program *p;
+        const ig_capture_opts opts = {.wide = d > 1};
+        must(ig_capture_end_with(&p, ctx, &opts, &error));
         assert_int_equal(ig_program_get_stats(p).n_steps, 1);
         must(ig_tensor_read(ig_cast(z, IG_DTYPE_F64), eager, sizeof eager, &error));
         must(ig_program_run(p, &error));
         must(ig_tensor_read(ig_cast(z, IG_DTYPE_F64), got, sizeof got, &error));
+        if (d < 2)
+            assert_memory_equal(got, eager, sizeof got);
         ig_tensor *u = ig_cast(x, IG_DTYPE_F64), *v = ig_cast(y, IG_DTYPE_F64);
         u = ig_mul(ig_add(ig_mul(ig_square(u), v), ig_scale(u, 0.3)), v);
         must(ig_tensor_read(u, exact, sizeof exact, &error));
@@ -425,9 +432,10 @@ static void test_sixteen_bits(void **state)
         for (int i = 0; i < N; i++) {
             sum += fabs(got[i] - exact[i]);
             sum_eager += fabs(eager[i] - exact[i]);
-            assert_true(fabs(got[i] - exact[i]) <= 1.01 * unit * fabs(exact[i]) + 0x1p-24);
+            assert_true(d < 2 ||
+                        fabs(got[i] - exact[i]) <= 1.01 * unit * fabs(exact[i]) + 0x1p-24);
         }
-        assert_true(sum < 0.7 * sum_eager);
+        assert_true(d < 2 || sum < 0.7 * sum_eager);
         ig_program_destroy(p);
         ig_context_destroy(ctx);
     }
@@ -538,6 +546,39 @@ static void test_tails(void **state)
     }
 }
 
+/* Passes fail as a whole: no program, and nothing is left behind. */
+static void test_every_failed_allocation(void **state)
+{
+    (void)state;
+    int n_failed = 0;
+    for (int64_t nth = 1;; nth++) {
+        fault_allocator f = {.fail_nth = nth};
+        const ig_allocator a = fault_allocator_of(&f);
+        const ig_context_opts opts = {.n_threads = 1, .allocator = &a};
+        ig_context *ctx = NULL;
+        ig_program *p = NULL;
+        if (ig_context_create(&ctx, &opts, &error) == IG_OK) {
+            ig_tensor *x = ig_ones(ctx, IG_DTYPE_F32, IG_SHAPE(60, 100));
+            if (ig_capture_begin(ctx, &error) == IG_OK) {
+                ig_tensor *y = ig_gelu(ig_softmax(ig_mul(ig_neg(x), ig_exp(x)), -1));
+                ig_add_into(x, ig_tanh(ig_add(y, ig_full(ctx, IG_DTYPE_F32, 0, NULL, 3))));
+                const ig_status status = ig_capture_end(&p, ctx, &error);
+                assert_true(status == IG_OK || status == IG_ERR_MEMORY);
+                assert_int_equal(p != NULL, status == IG_OK);
+                n_failed += status != IG_OK && ig_context_status(ctx) == IG_OK;
+            }
+            if (p)
+                must(ig_program_run(p, &error));
+        }
+        ig_program_destroy(p);
+        ig_context_destroy(ctx);
+        assert_int_equal(f.n_alive, 0);
+        if (f.n_calls < nth)
+            break;
+    }
+    assert_true(n_failed > 8); /* in the passes and the binding */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -549,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_tails),
         cmocka_unit_test(test_sixteen_bits),
         cmocka_unit_test(test_writes_to_parts),
+        cmocka_unit_test(test_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -464,9 +464,10 @@ static ig_tensor *train_step(net *n, ig_optimizer *opt, ig_dtype dtype)
     return loss;
 }
 
-/* Steps of a captured program against calls, to the bit; in the middle a weight is written. `rule`: one that
- * writes the copies, and one that does not. */
-static void run_capture(ig_rule rule, ig_dtype dtype, bool warm)
+/* Steps of a captured program against calls; in the middle a weight is written. `rule`: one that writes the
+ * copies, and one that does not. Without passes the bits are the same; fused chains skip roundings to 16
+ * bits. */
+static void run_capture(ig_rule rule, ig_dtype dtype, bool warm, bool passes)
 {
     enum { STEPS = 6 };
     double losses[2][STEPS];
@@ -491,7 +492,11 @@ static void run_capture(ig_rule rule, ig_dtype dtype, bool warm)
                     assert_int_equal(ig_capture_begin(c, NULL), IG_OK);
                 loss = train_step(&n, opt, dtype);
                 if (captured)
-                    assert_int_equal(ig_capture_end(&program, c, NULL), IG_OK);
+                    assert_int_equal(
+                        ig_capture_end_with(
+                            &program, c,
+                            &(ig_capture_opts){.without = passes ? 0 : 0xffffffffu}, NULL),
+                        IG_OK);
             } else {
                 assert_int_equal(ig_program_run(program, NULL), IG_OK);
             }
@@ -512,12 +517,15 @@ static void run_capture(ig_rule rule, ig_dtype dtype, bool warm)
         assert_int_equal(ig_context_status(c), IG_OK);
         ig_scope_end(scope);
     }
-    for (int i = 0; i < STEPS; i++)
-        if (losses[0][i] != losses[1][i] || !isfinite(losses[0][i]))
+    for (int i = 0; i < STEPS; i++) {
+        const double bound = passes ? 0.005 * losses[0][i] : 0;
+        if (!(fabs(losses[0][i] - losses[1][i]) <= bound))
             fail_msg("rule %d, step %d: %.9g and %.9g", rule, i, losses[0][i],
                      losses[1][i]);
+    }
     assert_true(losses[0][STEPS - 1] < losses[0][0]);
-    assert_memory_equal(weights[0], weights[1], D * D * sizeof(float));
+    if (!passes)
+        assert_memory_equal(weights[0], weights[1], D * D * sizeof(float));
     free(weights[0]);
     free(weights[1]);
 }
@@ -526,9 +534,11 @@ static void test_captures(void **state)
 {
     (void)state;
     for (int warm = 0; warm < 2; warm++) {
-        run_capture(IG_RULE_ADAMW, IG_DTYPE_BF16, warm);
-        run_capture(IG_RULE_ADAMW, IG_DTYPE_F16, warm);
-        run_capture(IG_RULE_ADAFACTOR, IG_DTYPE_BF16, warm);
+        for (int passes = 0; passes < 2; passes++) {
+            run_capture(IG_RULE_ADAMW, IG_DTYPE_BF16, warm, passes);
+            run_capture(IG_RULE_ADAMW, IG_DTYPE_F16, warm, passes);
+            run_capture(IG_RULE_ADAFACTOR, IG_DTYPE_BF16, warm, passes);
+        }
     }
 }
 

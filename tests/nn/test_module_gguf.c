@@ -58,6 +58,37 @@ static void logits_are_those_of_serving(void **state)
         assert_same_logits(tiny_types[i], i % 2);
 }
 
+/* Products in 16 bits: near the logits in 32, and not the same; gradients come to f32 parameters. */
+static void mixed_precision_is_near(void **state)
+{
+    (void)state;
+    int32_t ids[T];
+    ig_context *ctx;
+    ig_module *m;
+    tiny_model t = {.dtype = IG_DTYPE_Q8_0};
+    const ig_context_opts opts = {.n_threads = 2};
+    tiny_ids(ids, T, 3);
+    assert_int_equal(ig_context_create(&ctx, &opts, &error), IG_OK);
+    assert_int_equal(ig_module_open(&m, ctx, tiny_model_save(&t), &error), IG_OK);
+    ig_tensor *in = ig_tensor_from(ctx, IG_DTYPE_I32, IG_SHAPE(1, T), ids);
+    ig_tensor *plain = ig_module_logits(m, in);
+    const ig_dtype was = ig_autocast(ctx, IG_DTYPE_BF16);
+    ig_tensor *mixed = ig_module_logits(m, in);
+    ig_autocast(ctx, was);
+    const double size = ig_tensor_item(ig_norm(plain, 0, NULL, false));
+    const double differs = ig_tensor_item(
+        ig_norm(ig_sub(ig_cast(mixed, IG_DTYPE_F32), plain), 0, NULL, false));
+    assert_true(differs > 0 && differs < 0.03 * size);
+    assert_int_equal(ig_backward(ig_mean(ig_square(mixed), 0, NULL, false)), IG_OK);
+    for (int64_t i = 0; i < ig_params_count(ig_module_params(m)); i++)
+        assert_int_equal(
+            ig_tensor_dtype(ig_tensor_grad(ig_params_tensor(ig_module_params(m), i))),
+            IG_DTYPE_F32);
+    ig_module_destroy(m);
+    ig_context_destroy(ctx);
+    tiny_model_fini(&t);
+}
+
 static ig_status try_file(const char *path)
 {
     ig_context *ctx;
@@ -122,6 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_are_those_of_serving),
+        cmocka_unit_test(mixed_precision_is_near),
         cmocka_unit_test(refusals_name_the_file),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -105,6 +105,10 @@ class Tiny(Shared):
                       {"tokens": [1.5]}, {"tokens": [None]}]:
             self.s.json("/detokenize", wrong, status=400)
         self.s.json("/tokenize", {"content": 5}, status=400)
+        api = self.s.json("/openapi.json")["components"]["schemas"]
+        for name, field in api["TokenizeRequest"]["properties"].items():
+            got, _, _ = self.s.ask("POST", "/tokenize", {"content": "a", name: None})
+            self.assertEqual(got, 200 if field.get("nullable") else 400, name)
 
     def test_apply_template(self):
         got = self.s.json("/apply-template", {"messages": [

@@ -101,12 +101,123 @@ typedef struct block {
     const char *a0, *a1, *b;
     char *sums;
     int64_t line, n_chunks;
-    const char
-        *next_c; /* the sums that come next, 32 rows c_bytes apart, to be asked for */
-    int64_t c_bytes, rows_a_chunk;
-    const uint16_t *next_b; /* rows of the panel that comes next, likewise */
-    int64_t b_row, b_rows_a_chunk;
+    /* the panel that comes next, packed item by item between the chunks of all blocks */
+    const ig__mm_panel *panel;
+    int64_t n_items, i_item, n_steps, i_step;
+    int64_t i_row, last_row; /* rows of sums that are done, to be put to `out` meanwhile */
 } block;
+
+/* ---- packing the next panel meanwhile --------------------------------------------------------- */
+
+enum { ITEM = 16 }; /* an item: 16 lines of 64 bytes */
+
+static const uint16_t join_first[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,
+                                        37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
+                                        11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+static const uint16_t join_second[32] = {16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21,
+                                         53, 22, 54, 23, 55, 24, 56, 25, 57, 26, 58,
+                                         27, 59, 28, 60, 29, 61, 30, 62, 31, 63};
+
+/* Item i of a panel whose columns lie side by side: 16 k, in pairs. */
+IG_MM_INLINE void pack_lines(const ig__mm_panel *p, int64_t i)
+{
+    const uint16_t *x = (const uint16_t *)p->b_next + i * ITEM * p->b_row;
+    char *y = (char *)p->packed_next + i * ITEM / 2 * LINE;
+    const __m512i first = _mm512_loadu_si512(join_first),
+                  second = _mm512_loadu_si512(join_second);
+    for (int j = 0; j < ITEM / 2; j++, x += 2 * p->b_row, y += LINE) {
+        const __m512i lo = _mm512_loadu_si512(x), hi = _mm512_loadu_si512(x + p->b_row);
+        _mm512_storeu_si512(y, _mm512_permutex2var_epi16(lo, first, hi));
+        _mm512_storeu_si512(y + 64, _mm512_permutex2var_epi16(lo, second, hi));
+    }
+    if (!p->b_after)
+        return;
+    const uint16_t *after = (const uint16_t *)p->b_after + i * ITEM * p->b_row;
+    for (int j = 0; j < ITEM; j++, after += p->b_row)
+        _mm_prefetch(after, _MM_HINT_T1);
+}
+
+/* Item i of a panel whose k lie side by side: 16 columns of 32 k. */
+static void pack_columns(const ig__mm_panel *p, int64_t i)
+{
+    const int64_t at = i % 2 * 16 * p->b_col + i / 2 * CHUNK;
+    const uint16_t *x = (const uint16_t *)p->b_next + at;
+    char *y = (char *)p->packed_next + i / 2 * 16 * LINE + i % 2 * 64;
+    __m512 in[16], out[16];
+    IG_MM_UNROLL
+    for (int j = 0; j < 16; j++)
+        in[j] = _mm512_castsi512_ps(_mm512_loadu_si512(x + j * p->b_col));
+    ig__mm_transpose_avx512(out, in);
+    IG_MM_UNROLL
+    for (int j = 0; j < 16; j++)
+        _mm512_storeu_ps(y + j * LINE, out[j]);
+    if (!p->b_after)
+        return;
+    const uint16_t *after = (const uint16_t *)p->b_after + at;
+    for (int j = 0; j < 16; j++, after += p->b_col)
+        _mm_prefetch(after, _MM_HINT_T1);
+}
+
+/* ---- sums to where they belong ------------------------------------------------------------------ */
+
+/* Row i of the sums, with the bias, to p->out. */
+IG_MM_INLINE void put_row(const ig__mm_panel *p, int64_t i)
+{
+    const __mmask16 lo = ig__mm_mask16(p->n), hi = ig__mm_mask16(p->n - 16);
+    float *c = (float *)p->c + i * BLOCK;
+    __m512 x = _mm512_loadu_ps(c), y = _mm512_loadu_ps(c + 16);
+    if (p->bias_n) {
+        const float *bias = p->bias_n;
+        x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(lo, bias));
+        y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(hi, bias + 16));
+    }
+    if (p->bias_m) {
+        const __m512 bias = _mm512_set1_ps(((const float *)p->bias_m)[i]);
+        x = _mm512_add_ps(x, bias);
+        y = _mm512_add_ps(y, bias);
+    }
+    if (p->out_type != IG__MM_F32) {
+        _mm512_storeu_ps(c, x);
+        _mm512_storeu_ps(c + 16, y);
+        uint16_t *out = (uint16_t *)p->out + i * p->out_row;
+        if (p->out_type == IG__MM_BF16)
+            ig__mm_narrow_bf16_avx512(out, c, p->n);
+        else
+            ig__mm_narrow_f16_avx512(out, c, p->n);
+        return;
+    }
+    float *out = (float *)p->out + i * p->out_row;
+    if (p->streams && p->n == BLOCK && (uintptr_t)out % 64 == 0) {
+        _mm512_stream_ps(out, x);
+        _mm512_stream_ps(out + 16, y);
+        return;
+    }
+    _mm512_mask_storeu_ps(out, lo, x);
+    _mm512_mask_storeu_ps(out + 16, hi, y);
+}
+
+static void put_rows(block *t)
+{
+    for (; t->i_row < t->last_row; t->i_row++)
+        put_row(t->panel, t->i_row);
+}
+
+enum { ROWS_A_STEP = 4 };
+
+/* A step more is done: as great a part of the items, and some rows of the block before. */
+IG_MM_INLINE void work_meanwhile(block *t)
+{
+    for (int j = 0; j < ROWS_A_STEP && t->i_row < t->last_row; j++)
+        put_row(t->panel, t->i_row++);
+    t->i_step++;
+    for (; t->i_item * t->n_steps < t->i_step * t->n_items; t->i_item++)
+        if (t->panel->b_col == 1)
+            pack_lines(t->panel, t->i_item);
+        else
+            pack_columns(t->panel, t->i_item);
+}
+
+/* ---- sums -------------------------------------------------------------------------------------- */
 
 static void load_sums(const block *t, bool is_two)
 {
@@ -136,17 +247,10 @@ static void clear_sums(void)
     _tile_zero(3);
 }
 
-static void multiply_two(const block *t)
+static void multiply_two(block *t)
 {
-    const char *a0 = t->a0, *a1 = t->a1, *b = t->b, *c = t->next_c;
-    const uint16_t *next_b = t->next_b;
+    const char *a0 = t->a0, *a1 = t->a1, *b = t->b;
     for (int64_t i = 0; i < t->n_chunks; i++) {
-        for (int64_t j = 0; j < t->rows_a_chunk; j++, c += t->c_bytes) {
-            __builtin_prefetch(c, 1);
-            __builtin_prefetch(c + 64, 1);
-        }
-        for (int64_t j = 0; j < t->b_rows_a_chunk; j++, next_b += t->b_row)
-            _mm_prefetch(next_b, _MM_HINT_T1);
         _tile_loadd(TILE_B0, b, LINE);
         _tile_loadd(TILE_A0, a0, 64);
         _tile_dpbf16ps(0, TILE_A0, TILE_B0);
@@ -158,10 +262,11 @@ static void multiply_two(const block *t)
         a0 += TILE_BYTES;
         a1 += TILE_BYTES;
         b += 2 * TILE_BYTES;
+        work_meanwhile(t);
     }
 }
 
-static void multiply_one(const block *t)
+static void multiply_one(block *t)
 {
     const char *a0 = t->a0, *b = t->b;
     for (int64_t i = 0; i < t->n_chunks; i++) {
@@ -172,6 +277,7 @@ static void multiply_one(const block *t)
         _tile_dpbf16ps(1, TILE_A0, TILE_B1);
         a0 += TILE_BYTES;
         b += 2 * TILE_BYTES;
+        work_meanwhile(t);
     }
 }
 
@@ -198,7 +304,7 @@ static void scale_rows(const ig__mm_panel *p, float *s, int64_t first, int64_t h
             const __mmask16 mask = ig__mm_mask16(p->n - j);
             __m512 x = _mm512_mul_ps(_mm512_loadu_ps(s + i * BLOCK + j), alpha);
             if (p->beta != 0.0) {
-                const float *c0 = (const float *)p->c0 + (first + i) * p->c_row + j;
+                const float *c0 = (const float *)p->c0 + (first + i) * p->c0_row + j;
                 x = _mm512_fmadd_ps(beta, _mm512_maskz_loadu_ps(mask, c0), x);
             }
             _mm512_storeu_ps(s + i * BLOCK + j, x);
@@ -228,16 +334,16 @@ static void run_block(const ig__mm_panel *p, block *t, int64_t first, int64_t h)
     const bool is_chain = p->alpha == 1.0 && (p->beta == 0.0 || p->beta == 1.0);
     const bool is_two = h > ROWS, is_whole = is_chain && p->n == BLOCK && h % ROWS == 0;
     float *c = (float *)p->c + first * p->c_row;
-    const float *c0 = (const float *)p->c0 + first * p->c_row;
+    const float *c0 = (const float *)p->c0 + first * p->c0_row;
     t->sums = (char *)copy;
     t->line = LINE;
     if (is_chain && p->beta != 0.0) {
         if (is_whole) {
             t->sums = (char *)(uintptr_t)c0;
-            t->line = p->c_row * (int64_t)sizeof(float);
+            t->line = p->c0_row * (int64_t)sizeof(float);
         } else {
             memset(copy, 0, sizeof copy);
-            copy_rows(copy, BLOCK, c0, p->c_row, h, p->n);
+            copy_rows(copy, BLOCK, c0, p->c0_row, h, p->n);
         }
         load_sums(t, is_two);
     } else {
@@ -256,8 +362,12 @@ static void run_block(const ig__mm_panel *p, block *t, int64_t first, int64_t h)
         scale_rows(p, copy, first, h);
     if (!is_whole)
         copy_rows(c, p->c_row, copy, BLOCK, h, p->n);
-    if (p->bias_n || p->bias_m)
+    if (p->out) {
+        put_rows(t); /* what the steps left of the block before */
+        t->last_row = first + h;
+    } else if (p->bias_n || p->bias_m) {
         add_bias(p, first, h);
+    }
 }
 
 static void panel(const ig__mm_panel *p)
@@ -265,31 +375,27 @@ static void panel(const ig__mm_panel *p)
     const int64_t n_chunks = (p->k + CHUNK - 1) / CHUNK,
                   slice_bytes = n_chunks * TILE_BYTES;
     const int64_t n_blocks = (p->m + BLOCK - 1) / BLOCK;
-    block t = {.b = p->packed, .n_chunks = n_chunks};
-    t.c_bytes = p->c_row * (int64_t)sizeof(float);
-    if (n_chunks && p->beta == 0.0) /* sums that are added to are near */
-        t.rows_a_chunk = (BLOCK + n_chunks - 1) / n_chunks;
-    if (n_chunks && p->b_next) {
-        t.b_row = p->b_row;
-        t.b_rows_a_chunk = (p->k + n_blocks * n_chunks - 1) / (n_blocks * n_chunks);
+    block t = {.b = p->packed, .n_chunks = n_chunks, .panel = p};
+    if (p->packed_next) {
+        t.n_items = p->k_next / ITEM;
+        t.n_steps = n_blocks * n_chunks;
     }
     ig__ensure_shapes(&shapes);
     for (int64_t i = 0; i < n_blocks; i++) {
         const int64_t first = i * BLOCK;
         t.a0 = (const char *)p->a + 2 * i * slice_bytes;
         t.a1 = t.a0 + slice_bytes;
-        t.next_c = (const char *)p->c + (first + BLOCK) * t.c_bytes;
-        if (p->b_next)
-            t.next_b =
-                (const uint16_t *)p->b_next + i * n_chunks * t.b_rows_a_chunk * t.b_row;
         run_block(p, &t, first, p->m - first < BLOCK ? p->m - first : BLOCK);
     }
+    put_rows(&t);
+    if (p->out && p->streams)
+        _mm_sfence();
 }
 
 static const ig__mm_kernel bf16 = {
     .mr = BLOCK,
     .nr = BLOCK,
-    .span = 512,
+    .span = 256, /* a panel is 16 KiB, and so is a slice of A */
     .k_step = CHUNK,
     .row_step = ROWS,
     .value_bytes = sizeof(uint16_t),

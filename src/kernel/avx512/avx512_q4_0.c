@@ -4,7 +4,7 @@
 #include "kernel/avx512/read_bits.h"
 
 #define GEMM_Q16    ig__avx512_gemm_q16_q4_0
-#define GEMM_X2     ig__avx512_gemm_x2_q4_0
+#define FEW         ig__avx512_few_q4_0
 #define EXPAND      ig__avx512_expand_q4_0
 #define GEMM_F32    ig__avx512_gemm_f32_q4_0
 #define BLOCK       32
@@ -12,6 +12,7 @@
 #define SUMS        1
 #define HAS_MIN     0
 #define OFFSET      8
+#define SHIFT       11
 
 typedef struct head {
     __m512 d;
@@ -35,3 +36,4 @@ IG_INLINE void read_weights(__m512i w[8], const uint8_t *p, int i)
 }
 
 #include "kernel/avx512/gemm_q8.inc"
+#include "kernel/avx512/gemm_q14.inc"
