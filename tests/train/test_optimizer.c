@@ -445,14 +445,52 @@ static void test_options(void **state)
     ig_context_destroy(ctx);
 }
 
+/* A set's parameters: the matrix shrinks, the bias does not, what is frozen is left out; names come along. */
+static void test_add_params(void **state)
+{
+    (void)state;
+    ig_context *ctx;
+    ig_params *p;
+    ig_optimizer *opt;
+    const ig_context_opts one = {.n_threads = 1};
+    assert_int_equal(ig_context_create(&ctx, &one, NULL), IG_OK);
+    assert_int_equal(ig_params_create(&p, ctx, NULL), IG_OK);
+    const ig_init ones = {.kind = IG_INIT_ONES};
+    ig_tensor *frozen = ig_param(p, "frozen.weight", ones, IG_SHAPE(2, 3));
+    ig_tensor *w = ig_param(p, "a.weight", ones, IG_SHAPE(2, 3));
+    ig_tensor *b = ig_param(p, "a.bias", ones, IG_SHAPE(3));
+    assert_int_equal(ig_params_freeze(p, "frozen", true), 1);
+    ig_optimizer_opts opts = ig_optimizer_defaults(IG_RULE_ADAMW);
+    opts.lr = 0.1;
+    opts.weight_decay = 0.5;
+    assert_int_equal(ig_optimizer_create(&opt, ctx, &opts, NULL), IG_OK);
+    assert_int_equal(ig_optimizer_add_params(opt, p, NULL), IG_OK);
+    ig_tensor *nothing = ig_scale(ig_mul(ig_mul(w, b), frozen), 0);
+    assert_int_equal(ig_backward(ig_sum(nothing, 0, NULL, false)), IG_OK);
+    assert_int_equal(ig_optimizer_step(opt), IG_OK);
+    assert_true(fabs(ig_tensor_item(ig_mean(w, 0, NULL, false)) - 0.95) < 1e-6);
+    assert_true(ig_tensor_item(ig_mean(b, 0, NULL, false)) == 1);
+    assert_true(ig_tensor_item(ig_mean(frozen, 0, NULL, false)) == 1);
+    bool weight = false, other = false;
+    const char *name;
+    for (int64_t i = 0; ig_optimizer_state(opt, i, &name); i++) {
+        weight |= !strcmp(name, "a.weight.m");
+        other |= !strncmp(name, "frozen", 6);
+    }
+    assert_true(weight && !other);
+    ig_optimizer_destroy(opt);
+    ig_params_destroy(p);
+    ig_context_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),      cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_huge_norm),  cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_loss_scale), cmocka_unit_test(test_muon),
-        cmocka_unit_test(test_adafactor),  cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_add_params), cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_schedules),  cmocka_unit_test(test_huge_norm),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_loss_scale),
+        cmocka_unit_test(test_muon),       cmocka_unit_test(test_adafactor),
+        cmocka_unit_test(test_groups),     cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
