@@ -227,7 +227,8 @@ const ig__op ig__op_attention_joined = {.name = "attention_joined",
                                         .work = joined_work,
                                         .gradient = joined_gradient,
                                         .needs = {IG_IN(0) | IG_OUT(0) | IG_OUT(1)},
-                                        .precision = IG_PRECISION_LOW};
+                                        .precision = IG_PRECISION_LOW,
+                                        .keeps = 1};
 
 const ig__op ig__op_attention_joined_grad = {.name = "attention_joined_grad",
                                              .n_in_least = 4,
@@ -239,7 +240,8 @@ const ig__op ig__op_attention_joined_grad = {.name = "attention_joined_grad",
                                              .room = joined_grad_room,
                                              .work = joined_grad_work,
                                              .gradient = ig__gradient_missing,
-                                             .precision = IG_PRECISION_LOW};
+                                             .precision = IG_PRECISION_LOW,
+                                             .keeps = 15};
 
 ig_tensor *ig__attention_joined(ig_tensor *x, bool causal)
 {
