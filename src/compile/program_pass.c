@@ -53,9 +53,8 @@ static bool reads_result(const ig__program_step *step, int k)
 /* ---- dead ------------------------------------------------------------------------------------------ */
 
 /* Backwards: a storage is live where somebody reads it later. */
-static bool is_needed(const ig_program *p, const ig__program_step *step, const bool *live)
+static bool is_needed(const ig__program_step *step, const bool *live)
 {
-    (void)p;
     if (!step->op)
         return live[step->uses[0].storage];
     if (step->op->explain)
@@ -90,7 +89,7 @@ bool ig__program_dead(ig_program *p)
     int32_t first = p->n_steps;
     for (int32_t i = p->n_steps - 1; i >= 0; i--) {
         ig__program_step *step = p->steps[i];
-        if (!is_needed(p, step, live))
+        if (!is_needed(step, live))
             continue;
         mark(p, step, live);
         p->steps[--first] = step;
@@ -217,9 +216,8 @@ static int32_t find_same(const ig_program *p, const ig__touch *t, int32_t at)
     return -1;
 }
 
-static void rename_uses(const ig_program *p, ig__program_step *step, const int32_t *name)
+static void rename_uses(ig__program_step *step, const int32_t *name)
 {
-    (void)p;
     for (int k = 0; k < ig__program_n_uses(step); k++)
         step->uses[k].storage = name[step->uses[k].storage];
 }
@@ -249,7 +247,7 @@ bool ig__program_same(ig_program *p)
     int32_t *name = names_of(p);
     for (int32_t i = 0; t && name && i < p->n_steps; i++) {
         ig__program_step *step = p->steps[i];
-        rename_uses(p, step, name);
+        rename_uses(step, name);
         if (i < p->n_once || !may_stand(p, t, step))
             continue;
         const int32_t first = find_same(p, t, i);
@@ -344,7 +342,7 @@ bool ig__program_reuse(ig_program *p)
     ig__touch *t = ig__program_touch(p);
     int32_t *name = names_of(p);
     for (int32_t i = 0; t && name && i < p->n_steps; i++) {
-        rename_uses(p, p->steps[i], name);
+        rename_uses(p->steps[i], name);
         if (is_elementwise(p->steps[i]))
             cover(p, p->steps[i], t, i, name);
     }

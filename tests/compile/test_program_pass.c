@@ -1,6 +1,7 @@
 /* Passes over captured programs: each off against all on, bit for bit; what each does to a list of steps; and
  * chains over odd shapes, strides, broadcasting and types. */
 #include "ingot/ingot.h"
+#include "infer/fault_allocator.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -545,6 +546,39 @@ static void test_tails(void **state)
     }
 }
 
+/* Passes fail as a whole: no program, and nothing is left behind. */
+static void test_every_failed_allocation(void **state)
+{
+    (void)state;
+    int n_failed = 0;
+    for (int64_t nth = 1;; nth++) {
+        fault_allocator f = {.fail_nth = nth};
+        const ig_allocator a = fault_allocator_of(&f);
+        const ig_context_opts opts = {.n_threads = 1, .allocator = &a};
+        ig_context *ctx = NULL;
+        ig_program *p = NULL;
+        if (ig_context_create(&ctx, &opts, &error) == IG_OK) {
+            ig_tensor *x = ig_ones(ctx, IG_DTYPE_F32, IG_SHAPE(60, 100));
+            if (ig_capture_begin(ctx, &error) == IG_OK) {
+                ig_tensor *y = ig_gelu(ig_softmax(ig_mul(ig_neg(x), ig_exp(x)), -1));
+                ig_add_into(x, ig_tanh(ig_add(y, ig_full(ctx, IG_DTYPE_F32, 0, NULL, 3))));
+                const ig_status status = ig_capture_end(&p, ctx, &error);
+                assert_true(status == IG_OK || status == IG_ERR_MEMORY);
+                assert_int_equal(p != NULL, status == IG_OK);
+                n_failed += status != IG_OK && ig_context_status(ctx) == IG_OK;
+            }
+            if (p)
+                must(ig_program_run(p, &error));
+        }
+        ig_program_destroy(p);
+        ig_context_destroy(ctx);
+        assert_int_equal(f.n_alive, 0);
+        if (f.n_calls < nth)
+            break;
+    }
+    assert_true(n_failed > 8); /* in the passes and the binding */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -556,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_tails),
         cmocka_unit_test(test_sixteen_bits),
         cmocka_unit_test(test_writes_to_parts),
+        cmocka_unit_test(test_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 """Runs a program of the course in a short form and checks what it says.
 
-    check_learn.py PROGRAM DATA [--once] [--words WORD...] [--args ARG...]
+    check_learn.py PROGRAM DATA [--once] [--noisy] [--words WORD...] [--args ARG...]
 
 DATA goes to its standard input (a .gz is unpacked); without the file: 77, skipped. An argument "models/NAME" is
 looked for in INGOT_TEST_MODEL_DIR. The program runs on one core and on all: it must succeed, the losses of its
 steps be numbers and fall, each of the words be in what it says, and all of that be the same for both but the
-lines about speed.
+lines about speed. --noisy: batches differ more than so few steps bring; the program itself looks at the loss held out.
 """
 import argparse
 import gzip
@@ -28,11 +28,11 @@ def run(command, data, cores):
     return text
 
 
-def check(text, words):
+def check(text, words, noisy):
     curve = [float(loss) for _, loss in CURVE.findall(text)]
     if len(curve) < 2 or not all(map(math.isfinite, curve)):
         sys.exit(f"no curve: {curve}\n{text}")
-    if not sum(curve[-2:]) / 2 < curve[0]:
+    if not noisy and not sum(curve[-2:]) / 2 < curve[0]:
         sys.exit(f"the loss does not fall: {curve}")
     for word in ["speed: ", "limit: ", *words]:
         if not re.search(word, text):
@@ -46,6 +46,7 @@ def main():
     parser.add_argument("--words", nargs="*", default=[])
     parser.add_argument("--args", nargs="*", default=[])
     parser.add_argument("--once", action="store_true")
+    parser.add_argument("--noisy", action="store_true")
     args = parser.parse_args()
     models = os.environ.get("INGOT_TEST_MODEL_DIR", "/nowhere")
     args.args = [re.sub("^models/", models + "/", x) for x in args.args]
@@ -58,7 +59,7 @@ def main():
     all_cores = os.sched_getaffinity(0)
     said = [run([args.program, *args.args], data, cores)
             for cores in (all_cores, {min(all_cores)})[: 1 if args.once else 2]]
-    check(said[0], args.words)
+    check(said[0], args.words, args.noisy)
     if not args.once and SPEED.sub("", said[0]) != SPEED.sub("", said[1]):
         sys.exit(f"one core says something else:\n{said[0]}\n----\n{said[1]}")
     print(said[0])
