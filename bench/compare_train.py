@@ -200,9 +200,12 @@ class Worker:
 
     def steps(self, n):
         self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.write(f"{n}\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
+        try:
+            self.process.stdin.write(f"{n}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return None
+        answer = json.loads(self.process.stdout.readline() or "null")
         self.pause()
         return answer
 
@@ -227,8 +230,10 @@ def measure(row, args, kept, until):
         if not ours.is_ready or not peer.is_ready:
             say(f"{name}: not here, left out")
             return True
-        for worker in (ours, peer):
-            worker.steps(max(2, steps // 5))
+        for worker, whose in ((ours, "Ingot"), (peer, "PyTorch")):
+            if not worker.steps(max(2, steps // 5)):
+                say(f"{name}: {whose}'s program ends, left out")
+                return True
         while len(rounds) < args.rounds and time.monotonic() < until:
             order = (ours, peer) if len(rounds) % 2 == 0 else (peer, ours)
             answers = {worker: worker.steps(steps) for worker in order}
@@ -286,7 +291,7 @@ def main():
     p.add_argument("--worker", help=argparse.SUPPRESS)
     p.add_argument("--dtype", default="f32", help=argparse.SUPPRESS)
     p.add_argument("--program", default=ROOT / "build/release/bench/bench_step")
-    p.add_argument("--rows", default="", help="only rows whose name has one of these, by commas")
+    p.add_argument("--rows", default="", help="only rows whose name has one of these, by semicolons")
     p.add_argument("--rounds", type=int, default=ROUNDS)
     p.add_argument("--seconds", type=float, default=1e9, help="end after about so long")
     p.add_argument("--json", help="a file that keeps the rounds")
@@ -297,7 +302,7 @@ def main():
     kept = {}
     if args.json and pathlib.Path(args.json).exists():
         kept = json.loads(pathlib.Path(args.json).read_text())
-    wanted = [w for w in args.rows.split(",") if w]
+    wanted = [w for w in args.rows.split(";") if w]
     rows = [r for r in ROWS if not wanted or any(w in r[0] for w in wanted)]
     until = time.monotonic() + args.seconds
     done = True

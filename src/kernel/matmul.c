@@ -118,7 +118,9 @@ static void choose_pieces(ig__mm_plan *plan, int n_threads)
         ceil_div(p->m, plan->is_deep ? min_i64(deep_rows, BLOCK_ROWS) : BLOCK_ROWS);
     plan->n_columns = plan->is_staged && !plan->is_deep ? ceil_div(p->n, STAGE_COLUMNS) : 1;
     if (n_threads > 1) {
-        const int64_t wanted = (int64_t)n_threads * PIECES_A_THREAD;
+        /* rows of A that are too long to be kept are packed again for each piece */
+        const bool is_long = min_i64(p->m, BLOCK_ROWS) * k_bytes > (int64_t)HELD_BYTES;
+        const int64_t wanted = (int64_t)n_threads * (is_long ? 1 : PIECES_A_THREAD);
         for (;;) {
             const int64_t n = plan->n_blocks * plan->n_columns;
             const int64_t rows = ceil_div(p->m, plan->n_blocks);

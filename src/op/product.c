@@ -234,7 +234,7 @@ const ig__op ig__op_matmul = {.name = "matmul",
                               .gradient = matmul_gradient,
                               .needs = {IG_IN(1), IG_IN(0)},
                               .precision = IG_PRECISION_LOW,
-                              .keeps = 1 << 2};
+                              .keeps = 1u << 2}; /* a bias is of the sums' type */
 
 static ig_status wide_shape(ig__type *out, const ig__type *const *in, int n_in,
                             const void *attrs, ig_error *err)

@@ -4,6 +4,8 @@
 #include "infer/fault_allocator.h"
 #include "kernel/kernel.h"
 #include "op/autocast.h"
+#include "op/network.h"
+#include "op/product.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -109,11 +111,15 @@ static void test_rule(void **state)
         ig_tensor *y = ig_linear(x, w, b);
         assert_int_equal(ig_tensor_dtype(y), low);
         assert_int_equal(ig_tensor_dtype(ig_linear(half, w, NULL)), low);
+        assert_int_equal(ig_tensor_dtype(ig__matmul_bias(x, ig_transpose(w, 0, 1), b)),
+                         low);
         assert_int_equal(ig_tensor_dtype(ig_matmul(x, ig_transpose(w, 0, 1))), low);
         assert_int_equal(ig_tensor_dtype(ig_matmul(ig_select(x, 0, 0), ig_select(x, 0, 1))),
                          low);
         ig_tensor *q = ig_reshape(ig_slice(x, 1, 0, 4, 1), IG_SHAPE(1, 1, 5, 4));
         assert_int_equal(ig_tensor_dtype(ig_attention(q, q, q, NULL)), low);
+        ig_tensor *joined = ig_reshape(ig_slice(x, 1, 0, 6, 1), IG_SHAPE(1, 5, 3, 1, 2));
+        assert_int_equal(ig_tensor_dtype(ig__attention_joined(joined, true)), low);
         assert_int_equal(ig_tensor_dtype(ig_conv2d(q, ig_slice(q, 2, 0, 2, 1), NULL, NULL)),
                          low);
         assert_int_equal(ig_tensor_dtype(ig_einsum("ab,cb->ac", (ig_tensor *[]){x, w}, 2)),
