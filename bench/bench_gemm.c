@@ -3,7 +3,8 @@
  *   bench_gemm [K [isa [type]]]      K: 1536; isa, type: all
  *
  * Activations are in the format that the table wants. Operations are those of the product,
- * however many terms the activations have: q16 and q8x2 can reach half of the int8 peak.
+ * however many terms the activations have: q16 and q8x2 can reach half of the int8 peak,
+ * q14 a third.
  *
  * "cache": one group again and again, so its bytes lie near the core. "stream": groups of
  * 256 MiB in sequence, so every byte comes from memory; its share is of stream_read in the

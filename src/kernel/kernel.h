@@ -61,10 +61,10 @@ enum {
  * Behind the blocks of a quantised group stand its units, 64 bytes: u[16] f32, the largest
  * magnitude that row r's scales allow its values, / 8189; 0 for a row of zeros, a NaN or an infinity
  * where a scale is not finite. Products of Q14 activations take a row's weights as whole multiples
- * of its unit: with i = 1/u (0 unless u is positive and finite), s the scale of a stored code q >= 0, m
- * the minimum or -offset * s, and shift 11, 10, 9, 7 for codes of 4, 5, 6, 8 bits,
+ * of its unit: with i = 1/u (0 unless u is positive and finite), s the scale, c a code of `bits` bits less
+ * half = 2^(bits - 1), and m the minimum + half * s (0 for types without a minimum),
  *
- *   w = (((q << shift) * rne(s * (i * 2^(15 - shift))) + 2^14) >> 15) + rne(m * i),  |w| <= 8191
+ *   w = ((c * 2^(16 - bits) * rne(s * (i * half)) + 2^14) >> 15) + rne(m * i),   |w| <= 8191
  *
  * rne: to the nearest integer, ties to even. T = the sum of w * v over K is exact (K < 2^17), and
  *
@@ -98,10 +98,10 @@ size_t ig__packed_group_bytes(ig_dtype dtype, int64_t k);
  * -8191 .. 8191; b = v modulo 128, within -64 .. 63, a = (v - b) / 128, so that a + b is a byte.
  *
  * With quantised weights 8 bits alone lose 1 % of a product, up to 0.3 in a log-probability of
- * a small model (docs/decisions/0002). So both integer formats have two terms. Q16 is 16 bits
+ * a small model (docs/decisions/0002). So the integer formats have two bytes a value. Q16 is 16 bits
  * with one scale for all of a column: nothing is left to scale block by block but the
- * weights. Q8X2 is 12 bits with a scale each 32: 16 * w of a 4-bit weight is still a byte,
- * so that one tile instruction of AMX gives both terms.
+ * weights. Q14 is 14 bits, likewise, for weights that are whole too: nothing is left to scale at all,
+ * and three tile instructions of AMX do for two terms by two. Q8X2 is 12 bits with a scale each 32.
  *
  * Q16: scale = max|x| / 32512 over the K, v = round to nearest even of x * (32512 / max|x|),
  * within -32512 .. 32512; lo = v modulo 256, within -128 .. 127, hi = (v - lo) / 256.

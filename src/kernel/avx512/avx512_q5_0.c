@@ -12,7 +12,7 @@
 #define SUMS        1
 #define HAS_MIN     0
 #define OFFSET      16
-#define SHIFT       10
+#define BITS        5
 
 typedef struct head {
     __m512 d;

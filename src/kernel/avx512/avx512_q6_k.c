@@ -13,7 +13,7 @@
 #define SUMS        2
 #define HAS_MIN     0
 #define OFFSET      32
-#define SHIFT       9
+#define BITS        6
 
 typedef struct head {
     __m512 d;

@@ -11,7 +11,7 @@
 #define SUMS        1
 #define HAS_MIN     0
 #define OFFSET      128
-#define SHIFT       7
+#define BITS        8
 
 typedef struct head {
     __m512 d;

@@ -43,19 +43,21 @@ static double block_dot(ig__codes *w, ig_dtype dtype, const void *group, int64_t
 static void whole_weights(int32_t w[IG_QBLOCK], ig_dtype dtype, const void *group,
                           int64_t r, int64_t b, float inverse)
 {
-    const int32_t offset = dtype == IG_DTYPE_Q4_0   ? 8
-                           : dtype == IG_DTYPE_Q5_0 ? 16
-                           : dtype == IG_DTYPE_Q6_K ? 32
-                           : dtype == IG_DTYPE_Q8_0 ? 128
-                                                    : 0;
-    const int shift = offset == 16 ? 10 : offset == 32 ? 9 : offset == 128 ? 7 : 11;
+    const int bits = dtype == IG_DTYPE_Q5_0   ? 5
+                     : dtype == IG_DTYPE_Q6_K ? 6
+                     : dtype == IG_DTYPE_Q8_0 ? 8
+                                              : 4;
+    const bool has_min = dtype == IG_DTYPE_Q4_1 || dtype == IG_DTYPE_Q4_K;
+    const int32_t half = 1 << (bits - 1);
     ig__codes codes;
     ig__unpack_codes(&codes, dtype, group, r, b);
     for (int i = 0; i < IG_QBLOCK; i++) {
-        const float d = codes.d[i / 16], m = offset ? d * (float)-offset : codes.m;
-        const float step = nearbyintf(d * (inverse * (float)(1 << (15 - shift))));
-        const int32_t product = ((codes.q[i] + offset) << shift) * (int32_t)step;
-        w[i] = ((product + (1 << 14)) >> 15) + (int32_t)nearbyintf(m * inverse);
+        const float d = codes.d[i / 16];
+        const float middle = has_min ? codes.m + d * (float)half : 0.0f;
+        const int32_t step = (int32_t)nearbyintf(d * (inverse * (float)half));
+        const int32_t code = codes.q[i] - (has_min ? half : 0);
+        w[i] = ((code * (1 << (16 - bits)) * step + (1 << 14)) >> 15) +
+               (int32_t)nearbyintf(middle * inverse);
     }
 }
 
