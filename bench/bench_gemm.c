@@ -3,8 +3,7 @@
  *   bench_gemm [K [isa [type]]]      K: 1536; isa, type: all
  *
  * Activations are in the format that the table wants. Operations are those of the product,
- * however many terms the activations have: q16 and q8x2 can reach half of the int8 peak,
- * q14 a third.
+ * however many terms the activations have: q16 and q8x2 can reach half of the int8 peak.
  *
  * "cache": one group again and again, so its bytes lie near the core. "stream": groups of
  * 256 MiB in sequence, so every byte comes from memory; its share is of stream_read in the
@@ -78,7 +77,7 @@ static timing time_products(const bench *b, int64_t n, int64_t n_groups)
 
 static double measure_peak(const bench *b)
 {
-    const bool is_int8 = b->format <= IG_ACTS_Q8X2;
+    const bool is_int8 = b->format == IG_ACTS_Q16 || b->format == IG_ACTS_Q8X2;
     ig__peak_fn *peak = is_int8                     ? b->table->peak_int8
                         : b->format == IG_ACTS_BF16 ? b->table->peak_bf16
                                                     : b->table->peak_f32;
@@ -111,7 +110,7 @@ static void print_case(const bench *b, const char *variant, int64_t n, timing t)
 {
     const double ops = 2.0 * 16 * (double)n * (double)b->k;
     const double bytes = (double)ig__packed_group_bytes(b->dtype, b->k);
-    static const char *const formats[] = {"q14", "q16", "q8x2", "bf16", "f32"};
+    static const char *const formats[] = {"q16", "q8x2", "bf16", "f32"};
     printf("{\"bench\":\"gemm\",\"isa\":\"%s\",\"type\":\"%s\",\"acts\":\"%s\","
            "\"variant\":\"%s\",\"n\":%" PRId64 ",\"k\":%" PRId64
            ",\"ns\":%.0f,\"least_ns\":%.0f,\"spread\":%.3f,\"gop_s\":%.1f,\"gb_s\":%.2f",

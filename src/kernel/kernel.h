@@ -9,7 +9,7 @@
  * computes each output element by one fixed sequence of operations: wide and narrow
  * variants of a kernel differ in what runs side by side, never in the order of one
  * element's sums. Tables of different instruction sets may differ in the last bits, and want
- * other activations. Products of Q14 activations have the same bits in every table.
+ * other activations ("amx" gives the bits of "avx512" for each format but BF16).
  *
  * Weights are packed in groups of 16 rows (the lanes of a zmm register); docs/packing.md
  * has the pictures. Activations are packed in tiles of at most 16 columns (tokens).
@@ -23,7 +23,6 @@ enum {
     IG_GROUP = 16,     /* rows of a weight group */
     IG_TILE = 16,      /* columns of a whole activation tile */
     IG_QBLOCK = 32,    /* activations that share a scale */
-    IG_FEW = 8,        /* columns up to which a Q14 tile has no planes */
     IG_PAGE = 16,      /* positions of a KV page */
     IG_KEY_BLOCK = 64, /* positions of one round of the online softmax */
     IG_KEY_SPAN =
@@ -57,18 +56,6 @@ enum {
  * are those of k = 16h+4j+i. Q6_K's scale s (0..15) belongs to columns 16s..16s+15 of the
  * 256; Q4_K's scale and min s (0..7) to columns 32s..32s+31. Values: Q4_0 d(q-8); Q4_1
  * dq+m; Q5_0 d(q-16); Q8_0 d(q-128); Q4_K d*sc*q - dmin*mn; Q6_K d*sc*(q-32).
- *
- * Behind the blocks of a quantised group stand its units, 64 bytes: u[16] f32, the largest
- * magnitude that row r's scales allow its values, / 8189; 0 for a row of zeros, a NaN or an infinity
- * where a scale is not finite. Products of Q14 activations take a row's weights as whole multiples
- * of its unit: with i = 1/u (0 unless u is positive and finite), s the scale, c a code of `bits` bits less
- * half = 2^(bits - 1), and m the minimum + half * s (0 for types without a minimum),
- *
- *   w = ((c * 2^(16 - bits) * rne(s * (i * half)) + 2^14) >> 15) + rne(m * i),   |w| <= 8191
- *
- * rne: to the nearest integer, ties to even. T = the sum of w * v over K is exact (K < 2^17), and
- *
- *   out = fma(floor(T / 2^14), 2^14, T mod 2^14) * u * scale                  in f32, left to right
  */
 typedef struct ig__packing {
     int64_t block;      /* columns of a packed block: 32 or 256; K must be a multiple */
@@ -82,10 +69,6 @@ size_t ig__packed_group_bytes(ig_dtype dtype, int64_t k);
 /* ---- activations: k values a column, packed by tiles of up to 16 columns -------------- *
  *
  * A tile of n columns (n = 16, or what is left in the last tile), nb = K/32:
- *   Q14   n <= 8: q [nb][n][32] i16, of columns 4j .. 4j+3 in the order 0 2 1 3
- *         | sum [nb][n][2] i32 of columns 0..15 and 16..31 | scale [n] f32
- *         n > 8: planes of K rounded up to 64: a [K/64][16][64] i8 | b | a + b
- *         | scale [16] f32; zeros where there is no column; past K anything
  *   Q16   q [nb][n][2][32] i8: hi and lo | sum [nb][n] f32 | halves [nb][n][2] f32: sums of
  *         256 * hi + lo over the block's columns 0..15 and 16..31, sum of both | scale [n] f32
  *   Q8X2  q [nb][n][2][32] i8: hi and lo | scale [nb][n] f32 | sum [nb][n] f32
@@ -94,14 +77,11 @@ size_t ig__packed_group_bytes(ig_dtype dtype, int64_t k);
  *   BF16  [K/2][n][2] bf16
  *   F32   [K][n] f32
  *
- * Q14: scale = max|x| / 8191 over the K, v = round to nearest even of x * (8191 / max|x|), within
- * -8191 .. 8191; b = v modulo 128, within -64 .. 63, a = (v - b) / 128, so that a + b is a byte.
- *
  * With quantised weights 8 bits alone lose 1 % of a product, up to 0.3 in a log-probability of
- * a small model (docs/decisions/0002). So the integer formats have two bytes a value. Q16 is 16 bits
+ * a small model (docs/decisions/0002). So both integer formats have two terms. Q16 is 16 bits
  * with one scale for all of a column: nothing is left to scale block by block but the
- * weights. Q14 is 14 bits, likewise, for weights that are whole too: nothing is left to scale at all,
- * and three tile instructions of AMX do for two terms by two. Q8X2 is 12 bits with a scale each 32.
+ * weights. Q8X2 is 12 bits with a scale each 32: 16 * w of a 4-bit weight is still a byte,
+ * so that one tile instruction of AMX gives both terms.
  *
  * Q16: scale = max|x| / 32512 over the K, v = round to nearest even of x * (32512 / max|x|),
  * within -32512 .. 32512; lo = v modulo 256, within -128 .. 127, hi = (v - lo) / 256.
@@ -115,7 +95,6 @@ size_t ig__packed_group_bytes(ig_dtype dtype, int64_t k);
  * Whole tiles have the same size: tile i starts at i * ig__tile_bytes(format, k, 16).
  */
 typedef enum ig__acts {
-    IG_ACTS_Q14,
     IG_ACTS_Q16,
     IG_ACTS_Q8X2,
     IG_ACTS_BF16,
@@ -126,9 +105,6 @@ typedef enum ig__acts {
 static inline size_t ig__tile_bytes(ig__acts format, int64_t k, int64_t n)
 {
     switch (format) {
-    case IG_ACTS_Q14:
-        return n <= IG_FEW ? (size_t)(k / IG_QBLOCK * n) * (64 + 8) + (size_t)n * 4
-                           : (size_t)((k + 63) / 64) * 3072 + 64;
     case IG_ACTS_Q16:
         return (size_t)(k / IG_QBLOCK * n) * (64 + 4 + 8) + (size_t)n * 4;
     case IG_ACTS_Q8X2:
@@ -277,11 +253,6 @@ typedef struct ig__kernels {
     void (*gemm[IG_ACTS_COUNT][IG_DTYPE_COUNT])(float *out, const void *group,
                                                 const void *acts, int64_t n, int64_t k,
                                                 void *scratch);
-    /* The same of two groups; NULL: by two calls. The bits are those. */
-    void (*gemm_pair[IG_ACTS_COUNT][IG_DTYPE_COUNT])(float *const out[2],
-                                                     const void *const group[2],
-                                                     const void *acts, int64_t n, int64_t k,
-                                                     void *scratch);
 
     /* Column c of a tile of n from x [K] f32. k multiple of 32. */
     void (*pack_acts[IG_ACTS_COUNT])(void *tile, const float *x, int64_t c, int64_t n,
@@ -339,8 +310,8 @@ typedef struct ig__kernels {
     void (*thread_init)(void);
 } ig__kernels;
 
-/* Room for two groups as planes of bytes (the widest form), and for tiles of sums. */
-#define IG_GEMM_SCRATCH(k) ((size_t)(k)*96 + 20480)
+/* Room for one group expanded to f32 (the widest form), and a ring of result tiles. */
+#define IG_GEMM_SCRATCH(k) ((size_t)(k)*64 + 16384)
 /* Room for the scores and the queries of R rows. */
 #define IG_ATTEND_SCRATCH(r, w)                                                            \
     ((size_t)(r) * (IG_KEY_BLOCK * 4 + (size_t)(w)*4 + 256) + 65536)

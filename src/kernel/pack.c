@@ -13,23 +13,18 @@
  * Q6_K's upper bits are gathered in a word likewise.
  *
  * A packed block is written whole, its 16 rows read side by side: 16 sequential streams.
- * Behind the blocks of a quantised group stand the rows' units, from the largest value that the scales
- * of a row allow.
- *
  * Little endian, as GGUF is. The packer's speed is what loading a model costs after the
  * disk, so the row loops are plain and inlined by the type.
  */
 #include "kernel/kernel.h"
 
-#include <math.h>
 #include <string.h>
 
 #define ROW_INLINE static inline __attribute__((always_inline))
 
 enum {
     NIBBLES_BYTES = 256, /* 32 columns of 16 rows at 4 bits */
-    K_BLOCK = 256,
-    UNITS_BYTES = IG_GROUP * 4
+    K_BLOCK = 256
 };
 
 ROW_INLINE uint32_t load_word(const uint8_t *p)
@@ -189,102 +184,6 @@ ROW_INLINE void pack_blocks(uint8_t *dst, size_t dst_step, const uint8_t *src,
     }
 }
 
-/* ---- units ---- */
-
-/* Finite f16 exactly; infinities and NaNs become an infinity. */
-ROW_INLINE float half_value(const uint8_t *p, int r)
-{
-    uint16_t h;
-    memcpy(&h, p + 2 * r, 2);
-    const uint32_t bits = ((uint32_t)(h & 0x7fff) << 13) + (112u << 23);
-    const float subnormal = (float)(h & 0x3ff) * 0x1p-24f;
-    float f;
-    memcpy(&f, &bits, 4);
-    f = bits >= 143u << 23 ? INFINITY : h & 0x7c00 ? f : subnormal;
-    return h & 0x8000 ? -f : f;
-}
-
-/* top = the larger of itself and |f|, as bits: they are ordered like the floats, NaN above all */
-ROW_INLINE void raise_to(int32_t *top, float f)
-{
-    int32_t bits;
-    memcpy(&bits, &f, 4);
-    bits &= 0x7fffffff;
-    *top = bits > *top ? bits : *top;
-}
-
-/* top[r] rises to what a block allows row r: with values from 0 to -q times its scale */
-static void raise_plain(int32_t top[IG_GROUP], const uint8_t *block, float q)
-{
-    for (int r = 0; r < IG_GROUP; r++)
-        raise_to(top + r, half_value(block, r) * q);
-}
-
-static void raise_q4_1(int32_t top[IG_GROUP], const uint8_t *block)
-{
-    for (int r = 0; r < IG_GROUP; r++) {
-        const float d = half_value(block, r), m = half_value(block + 32, r);
-        raise_to(top + r, m);
-        raise_to(top + r, m + 15.0f * d);
-    }
-}
-
-static void raise_q4_k(int32_t top[IG_GROUP], const uint8_t *block)
-{
-    for (int s = 0; s < 8; s++)
-        for (int r = 0; r < IG_GROUP; r++) {
-            const float d = half_value(block, r) * (float)block[64 + 16 * s + r];
-            const float m = -(half_value(block + 32, r) * (float)block[192 + 16 * s + r]);
-            raise_to(top + r, m);
-            raise_to(top + r, m + 15.0f * d);
-        }
-}
-
-static void raise_q6_k(int32_t top[IG_GROUP], const uint8_t *block)
-{
-    for (int s = 0; s < 16; s++)
-        for (int r = 0; r < IG_GROUP; r++) {
-            const float scale = (float)(int8_t)block[32 + 16 * s + r];
-            raise_to(top + r, half_value(block, r) * scale * 32.0f);
-        }
-}
-
-static bool has_units(ig_dtype dtype)
-{
-    return dtype != IG_DTYPE_F32 && dtype != IG_DTYPE_F16 && dtype != IG_DTYPE_BF16;
-}
-
-/* The units of a packed group of quantised rows, behind its n_blocks blocks. */
-static void put_units(uint8_t *group, ig_dtype dtype, int64_t n_blocks, size_t step)
-{
-    int32_t top[IG_GROUP] = {0};
-    float units[IG_GROUP];
-    for (int64_t b = 0; b < n_blocks; b++, group += step)
-        switch (dtype) {
-        case IG_DTYPE_Q4_0:
-            raise_plain(top, group, 8.0f);
-            break;
-        case IG_DTYPE_Q4_1:
-            raise_q4_1(top, group);
-            break;
-        case IG_DTYPE_Q5_0:
-            raise_plain(top, group, 16.0f);
-            break;
-        case IG_DTYPE_Q8_0:
-            raise_plain(top, group, 128.0f);
-            break;
-        case IG_DTYPE_Q4_K:
-            raise_q4_k(top, group);
-            break;
-        default:
-            raise_q6_k(top, group);
-        }
-    memcpy(units, top, sizeof units);
-    for (int r = 0; r < IG_GROUP; r++)
-        units[r] /= 8189.0f;
-    memcpy(group, units, sizeof units);
-}
-
 ig__packing ig__packing_of(ig_dtype dtype)
 {
     switch (dtype) {
@@ -313,8 +212,7 @@ ig__packing ig__packing_of(ig_dtype dtype)
 size_t ig__packed_group_bytes(ig_dtype dtype, int64_t k)
 {
     const ig__packing p = ig__packing_of(dtype);
-    const size_t units = has_units(dtype) ? UNITS_BYTES : 0;
-    return p.block ? (size_t)(k / p.block) * p.block_bytes + units : 0;
+    return p.block ? (size_t)(k / p.block) * p.block_bytes : 0;
 }
 
 void ig__pack_group(void *group, ig_dtype dtype, const void *rows, size_t row_bytes,
@@ -353,6 +251,4 @@ void ig__pack_group(void *group, ig_dtype dtype, const void *rows, size_t row_by
     default:
         break;
     }
-    if (p.block && has_units(dtype))
-        put_units(group, dtype, n_blocks, p.block_bytes);
 }

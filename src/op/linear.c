@@ -21,8 +21,6 @@ ig__cut ig__cut_of(int64_t n_rows_w, int64_t n_columns, int n_threads)
     cut.groups_an_item = cut.n_groups * cut.n_blocks / want;
     if (cut.groups_an_item < 1)
         cut.groups_an_item = 1;
-    else if (cut.groups_an_item > 1) /* they go in pairs */
-        cut.groups_an_item += cut.groups_an_item % 2;
     cut.chunks = (cut.n_groups + cut.groups_an_item - 1) / cut.groups_an_item;
     return cut;
 }
@@ -60,25 +58,6 @@ void ig__product(const ig__step_args *s, float *block, const ig__operand *w, int
                     (size_t)(column / IG_TILE) * ig__tile_bytes(format, w->width, IG_TILE);
     s->k->gemm[format][w->type->dtype](block, ig__group_at(w, group), x, n, w->width,
                                        scratch);
-}
-
-void ig__product_pair(const ig__step_args *s, float *const block[2],
-                      const ig__operand *const w[2], const int64_t group[2], int64_t column,
-                      int64_t n, void *scratch)
-{
-    const ig__operand *acts = &s->in[0];
-    const ig__acts format = acts->type->acts;
-    const int64_t k = w[0]->width;
-    const char *x = (const char *)acts->data +
-                    (size_t)(column / IG_TILE) * ig__tile_bytes(format, k, IG_TILE);
-    const void *const groups[2] = {ig__group_at(w[0], group[0]),
-                                   ig__group_at(w[1], group[1])};
-    if (w[0]->type->dtype == w[1]->type->dtype &&
-        s->k->gemm_pair[format][w[0]->type->dtype])
-        s->k->gemm_pair[format][w[0]->type->dtype](block, groups, x, n, k, scratch);
-    else
-        for (int i = 0; i < 2; i++)
-            ig__product(s, block[i], w[i], group[i], column, n, scratch);
 }
 
 static void product_cost(ig__cost *cost, const ig__type *acts, const ig__type *w,
@@ -285,21 +264,13 @@ static void linear_packed_run(const ig__step_args *s, int64_t begin, int64_t end
     const ig__operand *w = &s->in[1];
     const ig__operand *residual = s->n_in > 2 ? &s->in[2] : NULL;
     const ig__cut cut = ig__cut_of(w->rows, s->out.rows, s->n_threads);
-    const ig__operand *const both[2] = {w, w};
-    float *const blocks[2] = {s->scratch, (float *)s->scratch + IG_TOKEN_BLOCK * IG_GROUP};
-    void *scratch = blocks[1] + IG_TOKEN_BLOCK * IG_GROUP;
+    float *block = s->scratch;
+    void *scratch = block + IG_TOKEN_BLOCK * IG_GROUP;
     for (int64_t i = begin; i < end; i++) {
         const ig__piece p = ig__piece_of(&cut, i, s->out.rows);
-        int64_t g = p.group;
-        for (; g + 2 <= p.group_end; g += 2) {
-            const int64_t groups[2] = {g, g + 1};
-            ig__product_pair(s, blocks, both, groups, p.column, p.n_columns, scratch);
-            for (int j = 0; j < 2; j++)
-                store_group(s, blocks[j], p.column, p.n_columns, g + j, residual);
-        }
-        if (g < p.group_end) {
-            ig__product(s, blocks[0], w, g, p.column, p.n_columns, scratch);
-            store_group(s, blocks[0], p.column, p.n_columns, g, residual);
+        for (int64_t g = p.group; g < p.group_end; g++) {
+            ig__product(s, block, w, g, p.column, p.n_columns, scratch);
+            store_group(s, block, p.column, p.n_columns, g, residual);
         }
     }
 }
@@ -308,7 +279,7 @@ static size_t product_scratch(const ig__type *const *in, int n_in, const ig__typ
                               const void *attrs)
 {
     (void)n_in, (void)out, (void)attrs;
-    return (size_t)2 * IG_TOKEN_BLOCK * IG_GROUP * 4 + IG_GEMM_SCRATCH(in[1]->dims[1].plus);
+    return (size_t)IG_TOKEN_BLOCK * IG_GROUP * 4 + IG_GEMM_SCRATCH(in[1]->dims[1].plus);
 }
 
 static void linear_packed_cost(ig__cost *cost, const ig__type *const *in, int n_in,
@@ -348,15 +319,15 @@ static ig_status gated_shape(ig__type *out, const ig__type *const *in, int n_in,
 static void gated_run(const ig__step_args *s, int64_t begin, int64_t end)
 {
     const ig__gated_attrs *a = s->attrs;
-    const ig__operand *const w[2] = {&s->in[1], &s->in[2]};
-    const ig__cut cut = ig__cut_of(w[0]->rows, s->out.rows, s->n_threads);
+    const ig__operand *wg = &s->in[1], *wu = &s->in[2];
+    const ig__cut cut = ig__cut_of(wg->rows, s->out.rows, s->n_threads);
     float *gate = s->scratch, *up = gate + IG_TOKEN_BLOCK * IG_GROUP;
     void *scratch = up + IG_TOKEN_BLOCK * IG_GROUP;
     for (int64_t i = begin; i < end; i++) {
         const ig__piece p = ig__piece_of(&cut, i, s->out.rows);
         for (int64_t g = p.group; g < p.group_end; g++) {
-            ig__product_pair(s, (float *const[2]){gate, up}, w, (const int64_t[2]){g, g},
-                             p.column, p.n_columns, scratch);
+            ig__product(s, gate, wg, g, p.column, p.n_columns, scratch);
+            ig__product(s, up, wu, g, p.column, p.n_columns, scratch);
             const int64_t n = p.n_columns * IG_GROUP;
             if (a->gate == IG_GATE_SILU)
                 s->k->silu_mul(gate, gate, up, n);
@@ -365,6 +336,12 @@ static void gated_run(const ig__step_args *s, int64_t begin, int64_t end)
             store_group(s, gate, p.column, p.n_columns, g, NULL);
         }
     }
+}
+
+static size_t gated_scratch(const ig__type *const *in, int n_in, const ig__type *out,
+                            const void *attrs)
+{
+    return product_scratch(in, n_in, out, attrs) + (size_t)IG_TOKEN_BLOCK * IG_GROUP * 4;
 }
 
 static void gated_cost(ig__cost *cost, const ig__type *const *in, int n_in,
@@ -384,5 +361,5 @@ const ig__op ig__op_gated_packed = {.name = "gated_packed",
                                     .shape = gated_shape,
                                     .n_items = product_items,
                                     .run = gated_run,
-                                    .scratch = product_scratch,
+                                    .scratch = gated_scratch,
                                     .cost = gated_cost};

@@ -22,7 +22,7 @@
 #include "op/batch.h"
 #include "tensor/tensor.h"
 
-enum { IG_MAX_INPUTS = 16, IG_MAX_OUTPUTS = 4, IG_SMALL_ROWS = 4, IG_TOKEN_BLOCK = 256 };
+enum { IG_MAX_INPUTS = 16, IG_MAX_OUTPUTS = 4, IG_SMALL_ROWS = 4, IG_TOKEN_BLOCK = 128 };
 
 /* Bytes of a value of this type under a binding; IG_LAYOUT_PARTIALS as ig__partials_bytes says. */
 size_t ig__type_bytes(const ig__type *type, const ig__bind *bind, int64_t n_spans);

@@ -39,10 +39,6 @@ ig__piece ig__piece_of(const ig__cut *cut, int64_t item, int64_t n_columns);
  * IG_GEMM_SCRATCH(K). */
 void ig__product(const ig__step_args *s, float *block, const ig__operand *w, int64_t group,
                  int64_t column, int64_t n, void *scratch);
-/* The same of two groups at once, to two blocks: faster where the table says so. */
-void ig__product_pair(const ig__step_args *s, float *const block[2],
-                      const ig__operand *const w[2], const int64_t group[2], int64_t column,
-                      int64_t n, void *scratch);
 static inline const char *ig__group_at(const ig__operand *w, int64_t group)
 {
     return (const char *)w->data +

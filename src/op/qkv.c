@@ -48,20 +48,11 @@ static void head_product(const ig__step_args *s, float *y, const ig__operand *w,
 {
     const ig__qkv_attrs *a = s->attrs;
     const int64_t groups = a->width / IG_GROUP;
-    const ig__operand *const both[2] = {w, w};
-    float *const blocks[2] = {block, block + IG_TOKEN_BLOCK * IG_GROUP};
-    void *scratch = block + 2 * IG_TOKEN_BLOCK * IG_GROUP;
-    for (int64_t g = 0; g < groups; g += 2) {
-        const int64_t pair[2] = {head * groups + g, head * groups + g + 1};
-        const int64_t n_g = groups - g < 2 ? 1 : 2;
-        if (n_g == 2)
-            ig__product_pair(s, blocks, both, pair, column, n, scratch);
-        else
-            ig__product(s, block, w, pair[0], column, n, scratch);
-        for (int64_t i = 0; i < n_g; i++)
-            for (int64_t c = 0; c < n; c++)
-                memcpy(y + c * a->width + (g + i) * IG_GROUP, blocks[i] + c * IG_GROUP,
-                       IG_GROUP * 4);
+    for (int64_t g = 0; g < groups; g++) {
+        ig__product(s, block, w, head * groups + g, column, n,
+                    block + IG_TOKEN_BLOCK * IG_GROUP);
+        for (int64_t c = 0; c < n; c++)
+            memcpy(y + c * a->width + g * IG_GROUP, block + c * IG_GROUP, IG_GROUP * 4);
     }
 }
 
@@ -123,7 +114,7 @@ static size_t qkv_scratch(const ig__type *const *in, int n_in, const ig__type *o
 {
     (void)n_in, (void)out;
     const ig__qkv_attrs *a = attrs;
-    return (size_t)(2 * IG_TOKEN_BLOCK * (a->width + IG_GROUP)) * 4 +
+    return (size_t)(2 * IG_TOKEN_BLOCK * a->width + IG_TOKEN_BLOCK * IG_GROUP) * 4 +
            IG_GEMM_SCRATCH(in[1]->dims[1].plus);
 }
 

@@ -163,8 +163,6 @@ static void magnitudes(double *magnitude, const operands *o, const float *x)
 static double tolerance(ig__acts format, ig_dtype dtype, int64_t k)
 {
     switch (format) {
-    case IG_ACTS_Q14:
-        return 0.0; /* exact sums: the same bits everywhere */
     case IG_ACTS_Q16:
         return IG_TOL_GEMM_Q16(k);
     case IG_ACTS_Q8X2:
@@ -179,7 +177,7 @@ static double tolerance(ig__acts format, ig_dtype dtype, int64_t k)
 static void fail_at(const ig__kernels *t, ig__acts format, const operands *o, int64_t n,
                     int64_t c, int64_t r, double found, double wanted)
 {
-    static const char *const names[] = {"q14", "q16", "q8x2", "bf16", "f32"};
+    static const char *const names[] = {"q16", "q8x2", "bf16", "f32"};
     char text[200];
     snprintf(text, sizeof text, "%s %s x %s: k %d, n %d, column %d, row %d: %.9g, not %.9g",
              t->isa, ig_dtype_name(o->dtype), names[format], (int)o->k, (int)n, (int)c,
@@ -333,7 +331,7 @@ static void test_whole_numbers_are_exact(void **state)
         operands o = operands_of_rows(weight_types[i / 8], k, rows);
         whole_columns(o.x, k, &seed);
         for (int t = 0; t < n_tables; t++)
-            for (ig__acts format = IG_ACTS_Q14 + 1; format < IG_ACTS_COUNT; format++) {
+            for (ig__acts format = 0; format < IG_ACTS_COUNT; format++) {
                 if (!tables[t]->gemm[format][o.dtype])
                     continue;
                 multiply(out, tables[t], format, &o, o.x, MAX_N);
@@ -522,125 +520,6 @@ static void test_activations_are_the_same_bytes(void **state)
     free(x);
 }
 
-/* Q14 against the real numbers: half a unit of a weight for each activation, half a unit of an
- * activation for each weight, and two roundings of a minimum and a scale. */
-static void test_whole_weights_are_near(void **state)
-{
-    (void)state;
-    static const int64_t widths[] = {256, 512, 1536};
-    static float out[MAX_N * IG_GROUP];
-    uint64_t seed = 14;
-    for (int i = 0; i < N_WEIGHT_TYPES * 3; i++) {
-        const ig_dtype dtype = weight_types[i / 3];
-        if (!tables[0]->gemm[IG_ACTS_Q14][dtype])
-            continue;
-        operands o = new_operands(dtype, widths[i % 3], 0.1f, 1, &seed);
-        float *w = new_exact((size_t)o.k * sizeof(float)), units[IG_GROUP];
-        memcpy(units, o.group + ig__packed_group_bytes(dtype, o.k) - sizeof units,
-               sizeof units);
-        multiply(out, tables[n_tables - 1], IG_ACTS_Q14, &o, o.x, MAX_N);
-        for (int r = 0; r < IG_GROUP; r++) {
-            ig__unpack_row_ref(w, dtype, o.group, r, o.k);
-            for (int64_t c = 0; c < MAX_N; c++) {
-                const float *x = o.x + c * o.k;
-                double sum = 0.0, near = 0.0, largest = 0.0;
-                for (int64_t j = 0; j < o.k; j++) {
-                    sum += (double)w[j] * (double)x[j];
-                    largest = fmax(largest, fabs((double)x[j]));
-                    near += 1.5 * (double)units[r] * fabs((double)x[j]);
-                    assert_true(fabs((double)w[j]) <= 8189.01 * (double)units[r]);
-                }
-                for (int64_t j = 0; j < o.k; j++)
-                    near += fabs((double)w[j]) * largest / 8191.0 * 0.51;
-                if (!(fabs((double)out[c * IG_GROUP + r] - sum) <= near))
-                    fail_at(tables[n_tables - 1], IG_ACTS_Q14, &o, MAX_N, c, r,
-                            (double)out[c * IG_GROUP + r], sum);
-            }
-        }
-        free(w);
-        operands_fini(&o);
-    }
-}
-
-/* Two groups at once have the bits of each by itself. */
-static void test_pairs_are_two(void **state)
-{
-    (void)state;
-    static const int64_t counts[] = {1, 8, 9, 16, 20, 33, 41, 64, MAX_N};
-    static float alone[2][MAX_N * IG_GROUP], both[2][MAX_N * IG_GROUP];
-    uint64_t seed = 15;
-    for (int i = 0; i < N_WEIGHT_TYPES * n_tables; i++) {
-        const ig_dtype dtype = weight_types[i / n_tables];
-        const ig__kernels *t = tables[i % n_tables];
-        const ig__acts format = t->acts[dtype];
-        if (!t->gemm_pair[format][dtype])
-            continue;
-        const int64_t k = dtype == IG_DTYPE_Q4_K || dtype == IG_DTYPE_Q6_K ? 512 : 544;
-        operands o[2] = {new_operands(dtype, k, 0.1f, 2, &seed),
-                         new_operands(dtype, k, 0.1f, 2, &seed)};
-        char *scratch = new_bytes(IG_GEMM_SCRATCH(k) + CANARY);
-        for (size_t j = 0; j < sizeof counts / sizeof *counts; j++) {
-            const size_t bytes = (size_t)counts[j] * IG_GROUP * sizeof(float);
-            void *acts = pack_columns(t, format, o[0].x, counts[j], k);
-            for (int g = 0; g < 2; g++)
-                multiply(alone[g], t, format, &o[g], o[0].x, counts[j]);
-            t->gemm_pair[format][dtype]((float *const[2]){both[0], both[1]},
-                                        (const void *const[2]){o[0].group, o[1].group},
-                                        acts, counts[j], k, scratch);
-            for (int g = 0; g < 2; g++)
-                assert_memory_equal(both[g], alone[g], bytes);
-            free(acts);
-        }
-        for (int j = 0; j < CANARY; j++)
-            assert_int_equal((uint8_t)scratch[IG_GEMM_SCRATCH(k) + (size_t)j], 0xa5);
-        free(scratch);
-        operands_fini(&o[0]);
-        operands_fini(&o[1]);
-    }
-}
-
-/* What kernel.h says of a Q14 tile, on a column of a few and of many: both terms are the same integer,
- * the nearest in units of the column's largest. */
-static void test_quantising_q14(void **state)
-{
-    (void)state;
-    static const int order[4] = {0, 2, 1, 3};
-    enum { K = 96, STEPS = 2 };
-    uint64_t seed = 16;
-    float x[K];
-    for (int round = 0; round < 60 * n_tables; round++) {
-        const ig__kernels *t = tables[round / 60];
-        const int64_t n = round % 12 + 3, c = round % n, plane = STEPS * 1024;
-        float largest = 0.0f, scale;
-        for (int i = 0; i < K; i++) {
-            x[i] = ldexpf(random_f32(&seed), i / 16 - 4);
-            largest = fmaxf(largest, fabsf(x[i]));
-        }
-        char *tile = new_bytes(ig__tile_bytes(IG_ACTS_Q14, K, n));
-        t->pack_acts[IG_ACTS_Q14](tile, x, c, n, K);
-        memcpy(&scale,
-               tile + (n <= IG_FEW ? (size_t)(n * 3 * 72) : (size_t)(3 * plane)) + 4 * c,
-               4);
-        assert_true(scale == largest / 8191.0f);
-        int32_t sums[6] = {0};
-        for (int i = 0; i < K; i++) {
-            int16_t v;
-            memcpy(&v, tile + 64 * (i / 32 * n + c) + 2 * (i % 32 - i % 4 + order[i % 4]),
-                   2);
-            const int8_t *a = (int8_t *)tile + i / 64 * 1024 + 64 * c + i % 64;
-            if (n > IG_FEW) {
-                v = (int16_t)(128 * a[0] + a[plane]);
-                assert_int_equal(a[2 * plane], a[0] + a[plane]);
-            }
-            assert_true(fabs((double)x[i] / (double)scale - v) <= 0.51);
-            sums[i / 16] += v;
-        }
-        for (int i = 0; i < 3 && n <= IG_FEW; i++)
-            assert_memory_equal(tile + 64 * n * 3 + 8 * (i * n + c), sums + 2 * i, 8);
-        free(tile);
-    }
-}
-
 /* What kernel.h says of a Q16 tile, on one column of every table: hi and lo together lie within half a
  * unit of x, the units are of the column's largest, sums are theirs. */
 static void test_quantising_q16(void **state)
@@ -807,7 +686,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pick),
         cmocka_unit_test(test_tables_are_whole),
-        cmocka_unit_test(test_quantising_q14),
         cmocka_unit_test(test_quantising_q16),
         cmocka_unit_test(test_quantising_q8x2),
         cmocka_unit_test(test_ends_of_q16),
@@ -817,8 +695,6 @@ int main(void)
         cmocka_unit_test(test_zero_columns_give_zero),
         cmocka_unit_test(test_not_finite_is_not_lost),
         cmocka_unit_test(test_twins_agree),
-        cmocka_unit_test(test_whole_weights_are_near),
-        cmocka_unit_test(test_pairs_are_two),
         cmocka_unit_test(test_against_reference),
         cmocka_unit_test(test_long_rows),
         cmocka_unit_test(test_extreme_scales),

@@ -26,8 +26,9 @@ IG_INLINE void ig__ensure_shapes(const ig__tile_shapes *wanted)
         _tile_loadconfig(wanted);
 }
 
-/* The products of quantised weights. */
+/* The products with int8 activations: the bits of avx512's. */
 void ig__gemm_kernels_amx(ig__kernels *table);
+void ig__gemm_x2_kernels_amx(ig__kernels *table);
 /* The products with bf16 activations: not the bits of avx512's. */
 void ig__gemm_bf16_kernels_amx(ig__kernels *table);
 /* Dense products of bf16. */

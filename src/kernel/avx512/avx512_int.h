@@ -33,17 +33,18 @@ IG_AVX512_GEMM(ig__avx512_gemm_q16_q8_0);
 IG_AVX512_GEMM(ig__avx512_gemm_q16_q4_k);
 IG_AVX512_GEMM(ig__avx512_gemm_q16_q6_k);
 
-/* One Q14 tile of n <= IG_FEW columns. */
-IG_AVX512_GEMM(ig__avx512_few_q4_0);
-IG_AVX512_GEMM(ig__avx512_few_q4_1);
-IG_AVX512_GEMM(ig__avx512_few_q5_0);
-IG_AVX512_GEMM(ig__avx512_few_q8_0);
-IG_AVX512_GEMM(ig__avx512_few_q4_k);
-IG_AVX512_GEMM(ig__avx512_few_q6_k);
+/* Q8X2 activations: for what the AMX tiles do not serve. */
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q4_0);
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q4_1);
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q5_0);
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q8_0);
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q4_k);
+IG_AVX512_GEMM(ig__avx512_gemm_x2_q6_k);
 
-/* A group's whole weights as the planes a, b, a + b of a Q14 tile, for AMX: each [K/64] times 16
- * lines of 64 bytes, byte 4r+i of line j is row r, column 4j+i. Zeros past K. y: 3072 bytes
- * for each 64 columns, aligned to 64. */
+/* A group for the AMX tiles, in blocks of 32 columns: 8 lines of 64 signed bytes, then the
+ * scales (see gemm_q8.inc). With two sums 4 lines of zeros lie between the halves: lines 0
+ * .. 7 and 4 .. 11 are each a block with the other half struck out. */
+#define IG_AMX_WEIGHT_BYTES(sums) ((sums) == 2 ? 768 : 512)
 void ig__avx512_expand_q4_0(void *y, const void *group, int64_t k);
 void ig__avx512_expand_q4_1(void *y, const void *group, int64_t k);
 void ig__avx512_expand_q5_0(void *y, const void *group, int64_t k);
@@ -76,35 +77,29 @@ void ig__avx512_gemm_floats(float *out, const void *group, const void *acts, int
                             int64_t k, void *scratch, ig__floats_fn *floats);
 
 void ig__avx512_pack_q16(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
-void ig__avx512_pack_q14(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
+void ig__avx512_pack_q8x2(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
 void ig__avx512_pack_bf16(void *tile, const float *x, int64_t c, int64_t n, int64_t k);
 
-/* The parts of a Q14 tile of n <= IG_FEW columns, nb = K/32. */
-typedef struct ig__q14_few {
-    const int16_t *q;   /* [nb][n][32] */
-    const int32_t *sum; /* [nb][n][2] */
-    const float *scale; /* [n] */
-} ig__q14_few;
+/* The parts of a Q8X2 tile of n columns, nb = K/32. */
+typedef struct ig__q8x2_tile {
+    const int8_t *q;     /* [nb][n][2][32] */
+    const float *scale;  /* [nb][n] */
+    const float *sum;    /* [nb][n] */
+    const int32_t *isum; /* [nb][n][2][2] */
+} ig__q8x2_tile;
 
-IG_INLINE ig__q14_few ig__q14_few_at(const void *tile, int64_t n, int64_t nb)
+IG_INLINE ig__q8x2_tile ig__q8x2_tile_at(const void *tile, int64_t n, int64_t nb)
 {
     const char *p = tile;
-    return (ig__q14_few){
-        .q = (const int16_t *)(const void *)p,
-        .sum = (const int32_t *)(const void *)(p + nb * n * 64),
-        .scale = (const float *)(const void *)(p + nb * n * 72),
+    return (ig__q8x2_tile){
+        .q = (const int8_t *)p,
+        .scale = (const float *)(const void *)(p + nb * n * 64),
+        .sum = (const float *)(const void *)(p + nb * n * 68),
+        .isum = (const int32_t *)(const void *)(p + nb * n * 72),
     };
 }
 
-/* T = h * 2^14 + l of 16 outputs, l in 0 .. 2^14-1, as floats in the rows' units. */
-IG_INLINE __m512 ig__q14_value(__m512i h, __m512i l, __m512 unit)
-{
-    return _mm512_mul_ps(_mm512_fmadd_ps(_mm512_cvtepi32_ps(h), _mm512_set1_ps(0x1p14f),
-                                         _mm512_cvtepi32_ps(l)),
-                         unit);
-}
-
-/* The parts of a Q16 tile of n columns. */
+/* The same of a Q16 tile. */
 typedef struct ig__q16_tile {
     const int8_t *q;     /* [nb][n][2][32] */
     const float *sum;    /* [nb][n] */
@@ -131,16 +126,6 @@ typedef struct __attribute__((may_alias)) ig__four {
 IG_INLINE __m512i ig__dot4(__m512i sum, __m512i w, const int8_t *p)
 {
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(const ig__four *)p));
-    return sum;
-}
-
-/* sum + the products of two 16-bit integers of each lane of w and the two at p. */
-typedef struct __attribute__((may_alias)) ig__two {
-    int16_t x[2];
-} ig__two;
-IG_INLINE __m512i ig__dot2(__m512i sum, __m512i w, const int16_t *p)
-{
-    __asm__("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(const ig__two *)p));
     return sum;
 }
 

@@ -4,17 +4,15 @@
  */
 #include "kernel/avx512/read_bits.h"
 
-#define GEMM_Q16      ig__avx512_gemm_q16_q4_k
-#define FEW           ig__avx512_few_q4_k
-#define EXPAND        ig__avx512_expand_q4_k
-#define GEMM_F32      ig__avx512_gemm_f32_q4_k
-#define BLOCK         256
-#define BLOCK_BYTES   2368
-#define SUMS          1
-#define HAS_MIN       1
-#define OFFSET        0
-#define BITS          4
-#define NIBBLES(p, i) ((p) + 320 + 256 * (i))
+#define GEMM_Q16    ig__avx512_gemm_q16_q4_k
+#define GEMM_X2     ig__avx512_gemm_x2_q4_k
+#define EXPAND      ig__avx512_expand_q4_k
+#define GEMM_F32    ig__avx512_gemm_f32_q4_k
+#define BLOCK       256
+#define BLOCK_BYTES 2368
+#define SUMS        1
+#define HAS_MIN     1
+#define OFFSET      0
 
 typedef struct head {
     __m512 d, minus_dmin;
@@ -44,4 +42,3 @@ IG_INLINE void read_weights(__m512i w[8], const uint8_t *p, int i)
 }
 
 #include "kernel/avx512/gemm_q8.inc"
-#include "kernel/avx512/gemm_q14.inc"

@@ -5,7 +5,7 @@
 #include "kernel/avx512/read_bits.h"
 
 #define GEMM_Q16    ig__avx512_gemm_q16_q6_k
-#define FEW         ig__avx512_few_q6_k
+#define GEMM_X2     ig__avx512_gemm_x2_q6_k
 #define EXPAND      ig__avx512_expand_q6_k
 #define GEMM_F32    ig__avx512_gemm_f32_q6_k
 #define BLOCK       256
@@ -13,7 +13,6 @@
 #define SUMS        2
 #define HAS_MIN     0
 #define OFFSET      32
-#define BITS        6
 
 typedef struct head {
     __m512 d;
@@ -52,4 +51,3 @@ IG_INLINE void read_weights(__m512i w[8], const uint8_t *p, int i)
 }
 
 #include "kernel/avx512/gemm_q8.inc"
-#include "kernel/avx512/gemm_q14.inc"

@@ -3,7 +3,7 @@
 #include "kernel/avx512/read_bits.h"
 
 #define GEMM_Q16    ig__avx512_gemm_q16_q8_0
-#define FEW         ig__avx512_few_q8_0
+#define GEMM_X2     ig__avx512_gemm_x2_q8_0
 #define EXPAND      ig__avx512_expand_q8_0
 #define GEMM_F32    ig__avx512_gemm_f32_q8_0
 #define BLOCK       32
@@ -11,7 +11,6 @@
 #define SUMS        1
 #define HAS_MIN     0
 #define OFFSET      128
-#define BITS        8
 
 typedef struct head {
     __m512 d;
@@ -37,4 +36,3 @@ IG_INLINE void read_weights(__m512i w[8], const uint8_t *p, int i)
 }
 
 #include "kernel/avx512/gemm_q8.inc"
-#include "kernel/avx512/gemm_q14.inc"

@@ -11,6 +11,12 @@ void ig__gemm_kernels_avx512(ig__kernels *table, const ig__cpu *cpu)
     table->gemm[IG_ACTS_Q16][IG_DTYPE_Q8_0] = ig__avx512_gemm_q16_q8_0;
     table->gemm[IG_ACTS_Q16][IG_DTYPE_Q4_K] = ig__avx512_gemm_q16_q4_k;
     table->gemm[IG_ACTS_Q16][IG_DTYPE_Q6_K] = ig__avx512_gemm_q16_q6_k;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_0] = ig__avx512_gemm_x2_q4_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_1] = ig__avx512_gemm_x2_q4_1;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q5_0] = ig__avx512_gemm_x2_q5_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q8_0] = ig__avx512_gemm_x2_q8_0;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q4_K] = ig__avx512_gemm_x2_q4_k;
+    table->gemm[IG_ACTS_Q8X2][IG_DTYPE_Q6_K] = ig__avx512_gemm_x2_q6_k;
     table->gemm[IG_ACTS_F32][IG_DTYPE_Q4_0] = ig__avx512_gemm_f32_q4_0;
     table->gemm[IG_ACTS_F32][IG_DTYPE_Q4_1] = ig__avx512_gemm_f32_q4_1;
     table->gemm[IG_ACTS_F32][IG_DTYPE_Q5_0] = ig__avx512_gemm_f32_q5_0;
@@ -24,7 +30,7 @@ void ig__gemm_kernels_avx512(ig__kernels *table, const ig__cpu *cpu)
         if (table->acts[dtype] == IG_ACTS_Q8X2)
             table->acts[dtype] = IG_ACTS_Q16;
     table->pack_acts[IG_ACTS_Q16] = ig__avx512_pack_q16;
-    table->pack_acts[IG_ACTS_Q14] = ig__avx512_pack_q14;
+    table->pack_acts[IG_ACTS_Q8X2] = ig__avx512_pack_q8x2;
     table->pack_acts[IG_ACTS_BF16] = ig__avx512_pack_bf16;
     if (cpu->avx512_bf16) {
         table->gemm[IG_ACTS_BF16][IG_DTYPE_F16] = ig__avx512_gemm_bf16_f16;

@@ -31,61 +31,6 @@ static int32_t clamp(int32_t v, int32_t limit)
     return v < -limit ? -limit : v > limit ? limit : v;
 }
 
-/* 32 integers of block `at` (counting n a block) to q [nb][n][32] and sum [nb][n][2]. */
-static void put_integers(int16_t *q, int32_t *sum, const int32_t v[IG_QBLOCK], int64_t at)
-{
-    static const int order[4] = {0, 2, 1, 3};
-    sum[2 * at] = sum[2 * at + 1] = 0;
-    for (int i = 0; i < IG_QBLOCK; i++) {
-        q[IG_QBLOCK * at + i] = (int16_t)v[i - i % 4 + order[i % 4]];
-        sum[2 * at + i / 16] += v[i];
-    }
-}
-
-/* The same to planes [3][K/64][16][64], columns k0 .. k0+31 of column c. */
-static void put_planes(int8_t *planes, const int32_t v[IG_QBLOCK], int64_t c, int64_t k0,
-                       int64_t plane_bytes)
-{
-    int8_t *a = planes + k0 / 64 * 1024 + 64 * c + k0 % 64;
-    for (int i = 0; i < IG_QBLOCK; i++) {
-        const int32_t lo = (v[i] + 64 + 8192) % 128 - 64, hi = (v[i] - lo) / 128;
-        a[i] = (int8_t)hi;
-        a[i + plane_bytes] = (int8_t)lo;
-        a[i + 2 * plane_bytes] = (int8_t)(hi + lo);
-    }
-}
-
-/* Column c of a tile of n: q [nb][n][32], sum [nb][n][2], scale [n]; above IG_FEW columns planes
- * [3][K/64][16][64], scale [16]. The last column clears those that are missing. */
-static void pack_q14(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
-{
-    const bool is_few = n <= IG_FEW;
-    const int64_t plane_bytes = (k + 63) / 64 * 1024, n_blocks = k / IG_QBLOCK * n;
-    int32_t *sum = (int32_t *)(void *)((int16_t *)tile + n_blocks * IG_QBLOCK);
-    float *scale = (float *)(void *)(is_few ? (char *)(sum + 2 * n_blocks)
-                                            : (char *)tile + 3 * plane_bytes);
-    const float largest = largest_magnitude(x, k);
-    const bool is_plain = largest >= IG_ACTS_TINY; /* false for NaN too */
-    const float inverse = is_plain ? 8191.0f / largest : 0.0f;
-    scale[c] = largest < IG_ACTS_TINY ? 0.0f : largest / 8191.0f;
-    for (int64_t b = 0; b < k / IG_QBLOCK; b++) {
-        int32_t v[IG_QBLOCK];
-        for (int i = 0; i < IG_QBLOCK; i++)
-            v[i] = is_plain ? clamp(round_even(x[IG_QBLOCK * b + i] * inverse), 8191) : 0;
-        if (is_few)
-            put_integers(tile, sum, v, b * n + c);
-        else
-            put_planes(tile, v, c, IG_QBLOCK * b, plane_bytes);
-    }
-    if (is_few || c < n - 1)
-        return;
-    for (int64_t i = n; i < IG_TILE; i++) {
-        scale[i] = 0.0f;
-        for (int64_t at = 64 * i; at < 3 * plane_bytes; at += 1024)
-            memset((char *)tile + at, 0, 64);
-    }
-}
-
 /* Column c of a tile of n: q [nb][n][2][32], sum [nb][n], halves [nb][n][2], scale [n]. */
 static void pack_q16(void *tile, const float *x, int64_t c, int64_t n, int64_t k)
 {
@@ -157,7 +102,6 @@ static void pack_f32(void *tile, const float *x, int64_t c, int64_t n, int64_t k
 
 void ig__acts_kernels_ref(ig__kernels *table)
 {
-    table->pack_acts[IG_ACTS_Q14] = pack_q14;
     table->pack_acts[IG_ACTS_Q16] = pack_q16;
     table->pack_acts[IG_ACTS_Q8X2] = pack_q8x2;
     table->pack_acts[IG_ACTS_BF16] = pack_bf16;

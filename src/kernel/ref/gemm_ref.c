@@ -7,9 +7,6 @@
  */
 #include "kernel/kernel_int.h"
 
-#include <math.h>
-#include <string.h>
-
 /* Where column c of n lives: its tile, the tile's columns, its place among them. */
 typedef struct column {
     const uint8_t *tile;
@@ -37,73 +34,6 @@ static double block_dot(ig__codes *w, ig_dtype dtype, const void *group, int64_t
     for (int i = 0; i < IG_QBLOCK; i++)
         dot[i / 16] += w->q[i] * (unit * x[i] + x[IG_QBLOCK + i]);
     return (double)w->d[0] * (double)dot[0] + (double)w->d[1] * (double)dot[1];
-}
-
-/* Block b (32 columns) of a row in units: w[i] (kernel.h). inverse: 1 / unit, or 0 */
-static void whole_weights(int32_t w[IG_QBLOCK], ig_dtype dtype, const void *group,
-                          int64_t r, int64_t b, float inverse)
-{
-    const int bits = dtype == IG_DTYPE_Q5_0   ? 5
-                     : dtype == IG_DTYPE_Q6_K ? 6
-                     : dtype == IG_DTYPE_Q8_0 ? 8
-                                              : 4;
-    const bool has_min = dtype == IG_DTYPE_Q4_1 || dtype == IG_DTYPE_Q4_K;
-    const int32_t half = 1 << (bits - 1);
-    ig__codes codes;
-    ig__unpack_codes(&codes, dtype, group, r, b);
-    for (int i = 0; i < IG_QBLOCK; i++) {
-        const float d = codes.d[i / 16];
-        const float middle = has_min ? codes.m + d * (float)half : 0.0f;
-        const int32_t step = (int32_t)nearbyintf(d * (inverse * (float)half));
-        const int32_t code = codes.q[i] - (has_min ? half : 0);
-        w[i] = ((code * (1 << (16 - bits)) * step + (1 << 14)) >> 15) +
-               (int32_t)nearbyintf(middle * inverse);
-    }
-}
-
-/* Value i of block b of a column in a Q14 tile. */
-static int32_t q14_at(const column *col, int64_t b, int i, int64_t k)
-{
-    static const int order[4] = {0, 2, 1, 3};
-    const int16_t *q = (const int16_t *)(const void *)col->tile;
-    if (col->n <= IG_FEW)
-        return q[(b * col->n + col->c) * IG_QBLOCK + i - i % 4 + order[i % 4]];
-    const int8_t *a =
-        (const int8_t *)col->tile + b / 2 * 1024 + 64 * col->c + b % 2 * 32 + i;
-    return 128 * a[0] + a[(k + 63) / 64 * 1024];
-}
-
-static float q14_scale(const column *col, int64_t k)
-{
-    const uint8_t *end = col->tile + ig__tile_bytes(IG_ACTS_Q14, k, col->n);
-    const float *scale = (const float *)(const void *)end;
-    return scale[col->c - (col->n <= IG_FEW ? col->n : IG_TILE)];
-}
-
-/* out[c*16 + r] = the sum of whole weights times whole activations, in units
- *   group [16][K] packed    acts [n] columns in Q14 tiles    out [n][16] f32 */
-static void gemm_q14(float *out, ig_dtype dtype, const void *group, const void *acts,
-                     int64_t n, int64_t k)
-{
-    float units[IG_GROUP];
-    memcpy(units, (const char *)group + ig__packed_group_bytes(dtype, k) - sizeof units,
-           sizeof units);
-    for (int64_t r = 0; r < IG_GROUP; r++) {
-        const float inverse =
-            units[r] > 0.0f && isfinite(units[r]) ? 1.0f / units[r] : 0.0f;
-        for (int64_t c = 0; c < n; c++) {
-            const column col = column_at(acts, IG_ACTS_Q14, c, n, k);
-            int64_t total = 0;
-            for (int64_t b = 0; b < k / IG_QBLOCK && inverse > 0.0f; b++) {
-                int32_t w[IG_QBLOCK];
-                whole_weights(w, dtype, group, r, b, inverse);
-                for (int i = 0; i < IG_QBLOCK; i++)
-                    total += w[i] * q14_at(&col, b, i, k);
-            }
-            const float f = fmaf((float)(total >> 14), 16384.0f, (float)(total & 16383));
-            out[c * IG_GROUP + r] = f * units[r] * q14_scale(&col, k);
-        }
-    }
 }
 
 /* out[c*16 + r] = scale[c] * sum over blocks b of (block_dot + m * sum[b][c])
@@ -179,48 +109,6 @@ static void gemm_float(float *out, ig_dtype dtype, const void *group, ig__acts f
             out[c * IG_GROUP + r] = (float)total;
         }
     }
-}
-
-static void q14_q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                     void *scratch)
-{
-    (void)scratch;
-    gemm_q14(out, IG_DTYPE_Q4_0, group, acts, n, k);
-}
-
-static void q14_q4_1(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                     void *scratch)
-{
-    (void)scratch;
-    gemm_q14(out, IG_DTYPE_Q4_1, group, acts, n, k);
-}
-
-static void q14_q5_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                     void *scratch)
-{
-    (void)scratch;
-    gemm_q14(out, IG_DTYPE_Q5_0, group, acts, n, k);
-}
-
-static void q14_q8_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                     void *scratch)
-{
-    (void)scratch;
-    gemm_q14(out, IG_DTYPE_Q8_0, group, acts, n, k);
-}
-
-static void q14_q4_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                     void *scratch)
-{
-    (void)scratch;
-    gemm_q14(out, IG_DTYPE_Q4_K, group, acts, n, k);
-}
-
-static void q14_q6_k(float *out, const void *group, const void *acts, int64_t n, int64_t k,
-                     void *scratch)
-{
-    (void)scratch;
-    gemm_q14(out, IG_DTYPE_Q6_K, group, acts, n, k);
 }
 
 static void q16_q4_0(float *out, const void *group, const void *acts, int64_t n, int64_t k,
@@ -384,12 +272,6 @@ void ig__gemm_kernels_ref(ig__kernels *table)
     table->acts[IG_DTYPE_F16] = IG_ACTS_F32;
     table->acts[IG_DTYPE_BF16] = IG_ACTS_F32;
     table->acts[IG_DTYPE_F32] = IG_ACTS_F32;
-    table->gemm[IG_ACTS_Q14][IG_DTYPE_Q4_0] = q14_q4_0;
-    table->gemm[IG_ACTS_Q14][IG_DTYPE_Q4_1] = q14_q4_1;
-    table->gemm[IG_ACTS_Q14][IG_DTYPE_Q5_0] = q14_q5_0;
-    table->gemm[IG_ACTS_Q14][IG_DTYPE_Q8_0] = q14_q8_0;
-    table->gemm[IG_ACTS_Q14][IG_DTYPE_Q4_K] = q14_q4_k;
-    table->gemm[IG_ACTS_Q14][IG_DTYPE_Q6_K] = q14_q6_k;
     table->gemm[IG_ACTS_Q16][IG_DTYPE_Q4_0] = q16_q4_0;
     table->gemm[IG_ACTS_Q16][IG_DTYPE_Q4_1] = q16_q4_1;
     table->gemm[IG_ACTS_Q16][IG_DTYPE_Q5_0] = q16_q5_0;
