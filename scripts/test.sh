@@ -4,9 +4,10 @@
 #   sh scripts/test.sh
 #
 # Installs what is missing, fetches the two small models and the Python packages that tests use
-# (without a network their tests say that they skip), builds the presets `release` and `dev` (address and undefined-behaviour
-# sanitizers, warnings are errors) and runs all tests on both; tests labelled `slow` on
-# release alone. The last line is "N passed, M failed"; the exit code is 0 only if none failed.
+# (without a network their tests say that they skip), builds the presets `release` and `dev`
+# (address and undefined-behaviour sanitizers, warnings are errors) and runs all tests on both;
+# tests labelled `slow` on release alone. The last line is "N passed, M failed"; the exit code is 0
+# only if none failed.
 
 cd "$(dirname "$0")/.." || exit 1
 . scripts/setup.sh
