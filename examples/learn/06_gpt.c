@@ -24,7 +24,7 @@ static ig_tensor *attention_by_hand(ig_tensor *q, ig_tensor *k, ig_tensor *v)
     ig_tensor *scores =
         ig_scale(ig_matmul(q, ig_transpose(k, 2, 3)), 1 / sqrt(W)); /* [B,H,T,T] */
     ig_tensor *sees = ig_tril(ig_ones(ig, IG_DTYPE_BOOL, IG_SHAPE(n, n)), 0);
-    ig_tensor *never = ig_tensor_scalar(ig, IG_DTYPE_F32, -INFINITY);
+    ig_tensor *never = ig_tensor_scalar(ig, IG_DTYPE_F32, -HUGE_VAL);
     return ig_matmul(ig_softmax(ig_where(sees, scores, never), -1), v);
 }
 

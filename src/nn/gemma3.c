@@ -32,7 +32,7 @@ static void gemma3_build(ig__builder *b)
     const ig__config *c = b->config;
     const ig__value embedding = ig__nn_matrix(b, c->vocab, c->width, "token_embd.weight");
     const ig__value in[] = {b->tokens, embedding};
-    const ig__scale_attrs scale = {.factor = sqrtf((float)c->width)};
+    const ig__scale_attrs scale = {.factor = (double)sqrtf((float)c->width)};
     ig__value x = ig__graph_apply(b->g, &ig__op_embedding, NULL, in, 2);
     x = ig__graph_apply(b->g, &ig__op_scale, &scale, &x, 1);
     const ig__value global = ig__nn_rope_table(b, c->rope_base, c->rope_scale, IG_NO_VALUE);

@@ -451,7 +451,7 @@ static void test_copies(void **state)
     assert_true(ig__low_is_fresh(w) && ig_tensor_item(w->low) == 5);
     assert_true(product_of(c, x, w) == 5);
     ig_optimizer_clear_grads(opt);
-    ig_backward(ig_scale(ig_sum(w, 0, NULL, false), INFINITY));
+    ig_backward(ig_scale(ig_sum(w, 0, NULL, false), HUGE_VAL));
     assert_int_equal(ig_optimizer_step(opt), IG_OK);
     assert_true(ig_optimizer_get_stats(opt).last_skipped && product_of(c, x, w) == 5);
     ig_optimizer_destroy(opt);

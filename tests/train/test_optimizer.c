@@ -173,7 +173,7 @@ static void test_schedules(void **state)
         int64_t step;
         double want;
     } cases[] = {
-        {{IG_SCHEDULE_CONSTANT}, 12, 1},
+        {{.kind = IG_SCHEDULE_CONSTANT}, 12, 1},
         {{IG_SCHEDULE_CONSTANT, .warmup = 4}, 0, 0.25},
         {{IG_SCHEDULE_CONSTANT, .warmup = 4}, 3, 1},
         {{IG_SCHEDULE_LINEAR, .total = 10}, 5, 0.5},
