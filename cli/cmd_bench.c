@@ -506,7 +506,7 @@ static int run(report *out, const void *opts, const char *const *operands, int n
     if (code == EXIT_OK && o->json)
         code = report_json(out, json_pack("{s:o, s:O, s:O}", "results", results_json(b),
                                           "machine", machine, "model", b->model_json));
-    if (code == EXIT_OK)
+    if (code == EXIT_OK && report_flush(out)) /* else the failure is the one line */
         warn_of_shares(b);
     json_decref(machine);
     json_decref(b->model_json);
