@@ -1,7 +1,7 @@
 /* How many requests fit one pool of KV memory, and how much of it holds tokens: pages against
  * contiguous reservation, the comparison of figure 2 of Kwon et al. (SOSP 2023).
  *
- *   bench_paged MODEL [n_requests] [pool_tokens]      defaults: 300, 16384
+ *   bench_paged MODEL [n_requests] [pool_tokens [page_tokens]]      defaults: 300, 16384, 16
  *
  * Lengths are drawn from exponential distributions with the means of ShareGPT (prompts 161,
  * answers 338 tokens), cut at 1024 each: a context of 2048. All requests wait from the start,
@@ -196,7 +196,7 @@ static void submit_all(ig_engine *e, const load *l, int64_t vocab)
     }
 }
 
-static result run_paged(const load *l, const char *path)
+static result run_paged(const load *l, const char *path, int64_t page_tokens)
 {
     ig_error err;
     ig_context *ctx;
@@ -214,7 +214,8 @@ static result run_paged(const load *l, const char *path)
                                  .max_queued = 65536,
                                  .max_tokens = 4096,
                                  .kv_bytes = token_bytes * (size_t)l->pool,
-                                 .step_ns = INT64_MAX};
+                                 .step_ns = INT64_MAX,
+                                 .page_tokens = page_tokens};
     must(ig_engine_create(&e, model, &opts, &err), &err);
     submit_all(e, l, ig_model_get_info(model).vocab);
     result r = {0};
@@ -223,7 +224,7 @@ static result run_paged(const load *l, const char *path)
         r.n_steps++;
         r.running += (double)s.n_running;
         r.used += (double)s.n_tokens_kept;
-        r.taken += (double)s.n_pages_used * 16;
+        r.taken += (double)(s.n_pages_used * s.page_tokens);
     }
     ig_engine_destroy(e);
     ig_model_close(model);
@@ -242,9 +243,10 @@ static double print(const char *policy, const load *l, const result *r)
 int main(int argc, char **argv)
 {
     if (argc < 2)
-        fail("usage: bench_paged MODEL [n_requests] [pool_tokens]");
+        fail("usage: bench_paged MODEL [n_requests] [pool_tokens [page_tokens]]");
     const int64_t n = argc > 2 ? strtoll(argv[2], NULL, 10) : 300;
     const int64_t pool = argc > 3 ? strtoll(argv[3], NULL, 10) : 16384;
+    const int64_t page = argc > 4 ? strtoll(argv[4], NULL, 10) : 16;
     if (n < 1 || n > 65536 || pool < CONTEXT || pool > (int64_t)1 << 30)
         fail("n_requests is 1 to 65536, pool_tokens 2048 to 2^30");
     load l = draw_load(n, pool);
@@ -254,7 +256,7 @@ int main(int argc, char **argv)
     print("max", &l, &max);
     print("pow2", &l, &pow2);
     const double best = print("oracle", &l, &oracle);
-    const result paged = run_paged(&l, argv[1]);
+    const result paged = run_paged(&l, argv[1], page);
     const double ours = print("paged", &l, &paged);
     printf("{\"paged_over_oracle\": %.2f, \"paged_over_max\": %.2f}\n", ours / best,
            ours / (max.running / max.n_steps));

@@ -15,6 +15,7 @@
 typedef struct serve_opts {
     const char *host, *alias, *key_file, *tls_certificate, *tls_key, *template_file;
     int64_t port, max_running, max_queued, kv_mib, prefix_mib, timeout_s;
+    int page_size; /* 16 tokens, doubled so often */
     args_texts cors;
     bool log_prompts, quiet, no_measure, json;
     session_opts session;
@@ -31,6 +32,7 @@ static const args_option options[] = {
     {"--kv-memory", 0, ARGS_INT, AT(kv_mib), "MIB", "", 1, 1 << 24, "4 x ctx"},
     {"--prefix-cache-memory", 0, ARGS_INT, AT(prefix_mib), "MIB", "", 0, 1 << 24,
      "free KV"},
+    {"--page-size", 0, ARGS_CHOICE, AT(page_size), "16|32|64|128|256", "", 0, 0, NULL},
     {"--template", 0, ARGS_TEXT, AT(template_file), "FILE", "", 0, 0, "the model's"},
     {"--api-key-file", 0, ARGS_TEXT, AT(key_file), "FILE", "a key a line", 0, 0, ""},
     {"--cors", 0, ARGS_TEXTS, AT(cors), "ORIGIN", "repeatable", 0, 0, ""},
@@ -123,11 +125,12 @@ typedef struct started {
 static int tell_json(report *out, const serve_opts *o, const started *st, int port)
 {
     json_t *object = json_pack(
-        "{s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f}", "url", st->url,
+        "{s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f}", "url", st->url,
         "port", port, "model", st->name, "context", (json_int_t)st->stats.context,
         "max_running", (json_int_t)o->max_running, "kv_pages",
         (json_int_t)st->stats.n_pages, "page_bytes", (json_int_t)st->stats.page_bytes,
-        "step_rows", (json_int_t)st->stats.max_tokens, "threads",
+        "page_tokens", (json_int_t)st->stats.page_tokens, "step_rows",
+        (json_int_t)st->stats.max_tokens, "threads",
         (json_int_t)ig_context_threads(st->session->ctx), "threads_reason",
         ig_context_threads_reason(st->session->ctx), "isa",
         ig_context_isa(st->session->ctx), "load_ms", (double)st->session->load_ns / 1e6);
@@ -152,11 +155,11 @@ static void tell_words(const serve_opts *o, const started *st)
                 ig_context_isa(st->session->ctx), (double)st->session->load_ns / 1e6);
     report_note(
         "context %lld tokens, %lld answers at once, %lld requests may wait; KV cache "
-        "%s, %.0f MiB in %lld pages of 16 tokens; prefix cache: %s",
+        "%s, %.0f MiB in %lld pages of %lld tokens; prefix cache: %s",
         (long long)s->context, (long long)o->max_running, (long long)o->max_queued,
         kv[o->session.exact ? IG_KV_F32 : o->session.kv],
         (double)s->page_bytes * (double)s->n_pages / 1048576, (long long)s->n_pages,
-        prefixes);
+        (long long)s->page_tokens, prefixes);
     if (!o->key_file && o->host && strcmp(o->host, "127.0.0.1") != 0 &&
         strcmp(o->host, "localhost") != 0 && strcmp(o->host, "::1") != 0)
         report_note("serve: whoever reaches %s may ask: there is no --api-key-file",
@@ -205,7 +208,8 @@ static int open_engine(ig_engine **engine_out, session *s, const serve_opts *o,
         .kv_bytes = (size_t)o->kv_mib << 20,
         .prefix_bytes = o->prefix_mib > 0 ? (size_t)o->prefix_mib << 20 : 0,
         .no_prefix_cache = o->prefix_mib == 0,
-        .kv = o->session.exact ? IG_KV_F32 : (ig_kv_type)o->session.kv};
+        .kv = o->session.exact ? IG_KV_F32 : (ig_kv_type)o->session.kv,
+        .page_tokens = (int64_t)16 << o->page_size};
     if (ig_engine_create(engine_out, s->model, &opts, &err) != IG_OK)
         return report_error("serve", &err);
     s->load_ns = report_now_ns() - start;

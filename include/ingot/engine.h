@@ -48,7 +48,9 @@ typedef struct ig_engine_opts {
                             but the pool (they give way to requests) */
     bool no_prefix_cache;
     ig_kv_type kv;
-    int64_t step_ns; /* time that a step aims at, at most; 0: 100 ms */
+    int64_t step_ns;     /* time that a step aims at, at most; 0: 100 ms */
+    int64_t page_tokens; /* tokens a KV page: 16, 32, 64, 128 or 256; 0: 16. Answers are the
+                            same for all; whole pages are what requests share */
 } ig_engine_opts;
 
 /* `opts` may be NULL. A pool that is larger than the memory that is available is refused
@@ -159,12 +161,13 @@ typedef struct ig_engine_stats {
     int64_t n_running, n_waiting; /* samples in steps; samples that wait */
     int64_t n_queued;             /* requests that have not started */
 
-    int64_t n_pages;          /* of 16 tokens, of the pool */
+    int64_t n_pages;          /* of the pool */
+    int64_t page_tokens;      /* tokens a page */
     int64_t n_pages_used;     /* of running samples, shared ones once; 0 at rest */
     int64_t n_pages_cached;   /* kept for later requests, used by none; the rest is free */
     size_t page_bytes;        /* of all layers */
     int64_t n_tokens_kept;    /* that the used pages hold for running samples, shared ones
-                                    once: over 16 * n_pages_used, the share that is no waste */
+                                    once: over page_tokens * n_pages_used, the share that is no waste */
     int64_t prefix_queries;   /* counter: prompt tokens looked up, once a request */
     int64_t prefix_hits;      /* counter: of these, found */
     int64_t n_prefix_evicted; /* counter: pages */

@@ -1,7 +1,7 @@
 /* Running a model: sequences of tokens over a paged cache, and the step that computes them.
  *
  * A runner owns a plan (memory for at most `max_tokens` rows a step) and a pool of KV pages
- * of 16 tokens. A sequence knows append (by a step), fork, cut and destroy; drafts,
+ * of `page_tokens` tokens. A sequence knows append (by a step), fork, cut and destroy; drafts,
  * constrained output, regeneration and beam search are built of these. The same sequence
  * gives the same bits whatever else is in the step, however it is cut into steps, and for
  * any number of threads. After the first step nothing allocates.
@@ -28,6 +28,7 @@ typedef struct ig_runner_opts {
     int64_t max_sequences; /* sequences a step, 1 to 256; 0: 16 */
     int64_t max_logits;    /* rows of logits a step; 0: 16 */
     ig_kv_type kv;
+    int64_t page_tokens; /* tokens a page: 16, 32, 64, 128 or 256; 0: 16 */
 } ig_runner_opts;
 
 IG_API IG_WARN_UNUSED ig_status ig_runner_create(ig_runner **runner_out, ig_model *model,

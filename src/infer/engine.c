@@ -22,10 +22,11 @@ static ig_status fill_pool(ig_engine_opts *o, const ig_model *m, ig_error *err)
     if ((int)o->kv < 0 || (int)o->kv >= IG__KV_COUNT)
         return ig__fail(err, IG_ERR_ARGUMENT, "engine: kv is %d, allowed is 0 to %d",
                         (int)o->kv, IG__KV_COUNT - 1);
-    const size_t page = ig__pages_stride(&m->config, (ig__kv)o->kv);
+    IG_TRY(ig__pages_tokens(&o->page_tokens, o->page_tokens, "engine", err));
+    const size_t page = ig__pages_bytes(&m->config, (ig__kv)o->kv, o->page_tokens);
     const size_t available = ig__memory_available();
     if (!o->kv_bytes) {
-        const size_t n_pages = ((size_t)o->context + IG_PAGE - 1) / IG_PAGE;
+        const size_t n_pages = (size_t)((o->context + o->page_tokens - 1) / o->page_tokens);
         if (!ig__mul(&o->kv_bytes, 4 * n_pages, page) || o->kv_bytes > available / 2)
             o->kv_bytes = available / 2;
     }
@@ -36,9 +37,9 @@ static ig_status fill_pool(ig_engine_opts *o, const ig_model *m, ig_error *err)
                         o->kv_bytes >> 20, available >> 20);
     if (o->kv_bytes < page)
         return ig__fail(err, IG_ERR_ARGUMENT,
-                        "engine: kv_bytes is %zu, a page of %d tokens has %zu bytes",
-                        o->kv_bytes, IG_PAGE, page);
-    const int64_t n_tokens = (int64_t)(o->kv_bytes / page) * IG_PAGE;
+                        "engine: kv_bytes is %zu, a page of %lld tokens has %zu bytes",
+                        o->kv_bytes, (long long)o->page_tokens, page);
+    const int64_t n_tokens = (int64_t)(o->kv_bytes / page) * o->page_tokens;
     if (o->context > n_tokens)
         o->context = n_tokens;
     return IG_OK;
@@ -81,7 +82,7 @@ static ig_status make_prefix(ig_engine *e, ig_error *err)
 {
     if (e->opts.no_prefix_cache)
         return IG_OK;
-    const size_t limit = e->opts.prefix_bytes / e->pages->cache.page_stride;
+    const size_t limit = e->opts.prefix_bytes / e->pages->page_bytes;
     const bool all = !e->opts.prefix_bytes || limit > (size_t)e->pages->n_pages;
     return ig__prefix_create(&e->prefix, e->pages, 0,
                              all ? e->pages->n_pages : (int32_t)limit, err);
@@ -90,14 +91,16 @@ static ig_status make_prefix(ig_engine *e, ig_error *err)
 static ig_status make_parts(ig_engine *e, ig_error *err)
 {
     IG_TRY(fill_opts(&e->opts, e->model, err));
-    const size_t page = ig__pages_stride(&e->model->config, (ig__kv)e->opts.kv);
+    const size_t page =
+        ig__pages_bytes(&e->model->config, (ig__kv)e->opts.kv, e->opts.page_tokens);
     const ig_runner_opts runner = {.context = e->opts.context,
-                                   .pool_tokens =
-                                       (int64_t)(e->opts.kv_bytes / page) * IG_PAGE,
+                                   .pool_tokens = (int64_t)(e->opts.kv_bytes / page) *
+                                                  e->opts.page_tokens,
                                    .max_tokens = e->opts.max_tokens,
                                    .max_sequences = e->opts.max_running,
                                    .max_logits = e->opts.max_running,
-                                   .kv = e->opts.kv};
+                                   .kv = e->opts.kv,
+                                   .page_tokens = e->opts.page_tokens};
     IG_TRY(ig_runner_create(&e->runner, e->model, &runner, err));
     e->pages = &e->runner->pages;
     e->opts.max_tokens = ig_runner_max_tokens(e->runner);
@@ -352,9 +355,9 @@ static int64_t unfilled(const ig_engine *e)
     int64_t n = 0;
     for (int64_t i = 0; i < e->n_running; i++) {
         const ig_sequence *seq = e->running[i]->seq;
-        const int64_t left = seq->n_pages * IG_PAGE - seq->length;
+        const int64_t left = seq->n_pages * e->pages->page_tokens - seq->length;
         if (left > 0)
-            n += left / e->pages->n_refs[seq->table[seq->n_pages - 1]];
+            n += left / e->pages->n_refs[ig__sequence_page(seq, seq->n_pages - 1)];
     }
     return n;
 }
@@ -367,8 +370,9 @@ static void show_stats(ig_engine *e)
     s->n_pages = e->pages->n_pages;
     s->n_pages_cached = e->prefix ? e->prefix->n_idle : 0;
     s->n_pages_used = s->n_pages - e->pages->n_free - s->n_pages_cached;
-    s->page_bytes = e->pages->cache.page_stride;
-    s->n_tokens_kept = s->n_pages_used * IG_PAGE - unfilled(e);
+    s->page_bytes = e->pages->page_bytes;
+    s->page_tokens = e->pages->page_tokens;
+    s->n_tokens_kept = s->n_pages_used * s->page_tokens - unfilled(e);
     s->n_prefix_evicted = e->prefix ? e->prefix->n_evicted : 0;
     s->max_tokens = e->opts.max_tokens;
     s->context = e->opts.context;

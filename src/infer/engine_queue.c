@@ -91,32 +91,37 @@ static void run(ig_engine *e, ig__sample *sample)
 
 /* ---- shared pages ---- */
 
-static void page_tokens(int32_t *tokens, const ig__sample *s, int64_t i_page)
+static int64_t page_tokens(const ig__sample *s)
 {
-    const int64_t n_prompt = s->request->opts.n_prompt;
-    for (int64_t i = 0; i < IG_PAGE; i++) {
-        const int64_t at = i_page * IG_PAGE + i;
+    return s->seq->runner->pages.page_tokens;
+}
+
+static void read_tokens(int32_t *tokens, const ig__sample *s, int64_t i_page)
+{
+    const int64_t n_prompt = s->request->opts.n_prompt, n = page_tokens(s);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = i_page * n + i;
         tokens[i] = at < n_prompt ? s->request->prompt[at] : s->generated[at - n_prompt];
     }
 }
 
 static int32_t parent_of(const ig_sequence *seq, int64_t i_page)
 {
-    return i_page ? seq->table[i_page - 1] : IG_NO_PAGE;
+    return i_page ? ig__sequence_page(seq, i_page - 1) : IG_NO_PAGE;
 }
 
 void ig__engine_learn(ig_engine *e, ig__sample *s)
 {
     ig_sequence *seq = s->seq;
-    for (; e->prefix && s->n_known < seq->length / IG_PAGE; s->n_known++) {
-        int32_t tokens[IG_PAGE];
-        page_tokens(tokens, s, s->n_known);
-        const int32_t own = seq->table[s->n_known];
+    for (; e->prefix && s->n_known < seq->length / page_tokens(s); s->n_known++) {
+        int32_t tokens[IG_MAX_PAGE];
+        read_tokens(tokens, s, s->n_known);
+        const int32_t own = ig__sequence_page(seq, s->n_known);
         const int32_t known =
             ig__prefix_add(e->prefix, parent_of(seq, s->n_known), tokens, own);
         if (known != own) {
             ig__pages_retain(e->pages, known);
-            seq->table[s->n_known] = known;
+            ig__sequence_set_page(seq, s->n_known, known);
             ig__pages_drop(e->pages, own);
         }
     }
@@ -125,8 +130,8 @@ void ig__engine_learn(ig_engine *e, ig__sample *s)
 /* At the start of a page that the cache would find? */
 static bool at_page(const ig__sample *s)
 {
-    return s->seq->length % IG_PAGE == 0 && s->n_known == s->seq->length / IG_PAGE &&
-           ig__sample_n_left(s) > IG_PAGE;
+    const int64_t n = page_tokens(s), length = s->seq->length;
+    return length % n == 0 && s->n_known == length / n && ig__sample_n_left(s) > n;
 }
 
 int64_t ig__engine_take_known(ig_engine *e, ig__sample *s)
@@ -134,8 +139,8 @@ int64_t ig__engine_take_known(ig_engine *e, ig__sample *s)
     ig_sequence *seq = s->seq;
     const int64_t begin = seq->length;
     while (e->prefix && at_page(s)) { /* one token at least is computed */
-        int32_t tokens[IG_PAGE];
-        page_tokens(tokens, s, s->n_known);
+        int32_t tokens[IG_MAX_PAGE];
+        read_tokens(tokens, s, s->n_known);
         const int32_t page = ig__prefix_find(e->prefix, parent_of(seq, s->n_known), tokens);
         if (page == IG_NO_PAGE)
             break;
@@ -147,22 +152,22 @@ int64_t ig__engine_take_known(ig_engine *e, ig__sample *s)
 
 bool ig__engine_is_in_page(const ig__sample *s)
 {
-    const int64_t i_page = s->seq->length / IG_PAGE;
-    return s->seq->length % IG_PAGE != 0 && s->n_known == i_page &&
-           ig__sample_n_tokens(s) >= (i_page + 1) * IG_PAGE;
+    const int64_t n = page_tokens(s), i_page = s->seq->length / n;
+    return s->seq->length % n != 0 && s->n_known == i_page &&
+           ig__sample_n_tokens(s) >= (i_page + 1) * n;
 }
 
 bool ig__engine_computes_next(const ig_engine *e, const ig__sample *by, const ig__sample *s)
 {
     const int64_t i_page = s->n_known;
-    if (!e->prefix || !at_page(s) || by->seq->length / IG_PAGE != i_page ||
+    if (!e->prefix || !at_page(s) || by->seq->length / page_tokens(s) != i_page ||
         !(at_page(by) || ig__engine_is_in_page(by)) ||
         parent_of(by->seq, i_page) != parent_of(s->seq, i_page))
         return false;
-    int32_t tokens[2][IG_PAGE];
-    page_tokens(tokens[0], by, i_page);
-    page_tokens(tokens[1], s, i_page);
-    return memcmp(tokens[0], tokens[1], sizeof tokens[0]) == 0;
+    int32_t tokens[2][IG_MAX_PAGE];
+    read_tokens(tokens[0], by, i_page);
+    read_tokens(tokens[1], s, i_page);
+    return memcmp(tokens[0], tokens[1], (size_t)page_tokens(s) * sizeof **tokens) == 0;
 }
 
 /* Another sample of the request that runs: with the prompt but its last token, if `ready`. */
@@ -187,7 +192,7 @@ static void share_prompt(ig_engine *e, ig__sample *s)
         return;
     ig_sequence_cut(s->seq, 0);
     ig__sequence_share(s->seq, from->seq, wanted);
-    const int64_t whole = wanted / IG_PAGE;
+    const int64_t whole = wanted / page_tokens(s);
     s->n_known = from->n_known < whole ? from->n_known : whole;
 }
 
@@ -218,7 +223,8 @@ static void count_start(ig_engine *e, ig__sample *s)
 
 void ig__engine_compute_last_page(ig__sample *s)
 {
-    ig_sequence_cut(s->seq, s->seq->length / IG_PAGE * IG_PAGE);
+    const int64_t n = page_tokens(s);
+    ig_sequence_cut(s->seq, s->seq->length / n * n);
 }
 
 /* False: there are not enough pages. */

@@ -7,6 +7,8 @@
 #include "ingot/runner.h"
 #include "nn/nn.h"
 
+enum { IG_MAX_PAGE = 256 }; /* most positions of a page of the pool */
+
 struct ig_model {
     ig_context *ctx;
     ig_tokenizer *tokenizer;
@@ -22,10 +24,11 @@ struct ig_model {
 
 /* ---- pages of the KV cache -------------------------------------------------------------- *
  *
- * One pool a runner. A page holds IG_PAGE positions of all heads of all layers, one behind the
- * other, so that memory is touched only as far as pages are taken; pages are counted, since
- * forks share them. A page is free, or used by n_refs > 0 sequences, or idle: kept by the
- * prefix cache, which gives it up when no other is free.
+ * One pool a runner. A page holds page_tokens positions of all heads of all layers, so that
+ * memory is touched only as far as pages are taken; pages are counted, since forks share them.
+ * A page is free, or used by n_refs > 0 sequences, or idle: kept by the prefix cache, which
+ * gives it up when no other is free. To the kernels it is n_parts pages of IG_PAGE positions,
+ * one behind the other: page p is theirs from p * n_parts on.
  */
 typedef struct ig__pages {
     const ig_allocator *a;
@@ -36,14 +39,25 @@ typedef struct ig__pages {
     int32_t *n_refs; /* [n_pages] */
     int32_t *free;   /* [n_free] stack */
     int32_t n_pages, n_free;
+    int32_t page_tokens, n_parts;
+    size_t page_bytes;         /* of all layers */
     struct ig__prefix *prefix; /* NULL: nothing is kept (prefix.h) */
 } ig__pages;
 
-/* Bytes of a page, of all layers. */
-size_t ig__pages_stride(const ig__config *config, ig__kv kv);
+/* Bytes of a page of so many tokens, of all layers. */
+size_t ig__pages_bytes(const ig__config *config, ig__kv kv, int64_t page_tokens);
+/* Positions of a page: `wanted`, or 16 if that is 0. Others than 16, 32, 64, 128, 256 are
+ * refused. */
+ig_status ig__pages_tokens(int64_t *page_tokens, int64_t wanted, const char *who,
+                           ig_error *err);
+/* The whole pages that n tokens touch. */
+static inline int64_t ig__pages_for(const ig__pages *p, int64_t n_tokens)
+{
+    return (n_tokens + p->page_tokens - 1) / p->page_tokens;
+}
 
 ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *config,
-                         ig__kv kv, int64_t n_tokens, ig_error *err);
+                         ig__kv kv, int64_t page_tokens, int64_t n_tokens, ig_error *err);
 void ig__pages_fini(ig__pages *p);
 int32_t ig__pages_take(ig__pages *p); /* zeroed, counted once; -1: none is free */
 int64_t ig__pages_available(const ig__pages *p);   /* free or idle */
@@ -57,7 +71,8 @@ int32_t ig__pages_copy(ig__pages *p, int32_t page);
 
 struct ig_sequence {
     ig_runner *runner;
-    int32_t *table; /* [capacity] pages; the first ceil(length / IG_PAGE) are taken */
+    int32_t *table; /* [capacity * n_parts] pages of the kernels; those of the pool's first
+                       n_pages are taken */
     int64_t length, n_pages, capacity;
 };
 

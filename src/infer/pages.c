@@ -5,17 +5,32 @@
 
 #include <string.h>
 
-size_t ig__pages_stride(const ig__config *config, ig__kv kv)
+size_t ig__pages_bytes(const ig__config *config, ig__kv kv, int64_t page_tokens)
 {
     return ig__page_bytes(kv, config->head_width) * (size_t)config->n_kv_heads *
-           (size_t)config->n_layers;
+           (size_t)config->n_layers * (size_t)(page_tokens / IG_PAGE);
+}
+
+ig_status ig__pages_tokens(int64_t *page_tokens, int64_t wanted, const char *who,
+                           ig_error *err)
+{
+    const int64_t n = wanted ? wanted : IG_PAGE;
+    if (n < IG_PAGE || n > IG_MAX_PAGE || (n & (n - 1)))
+        return ig__fail(err, IG_ERR_ARGUMENT,
+                        "%s: page_tokens is %lld, allowed is 16, 32, 64, 128 or 256", who,
+                        (long long)wanted);
+    *page_tokens = n;
+    return IG_OK;
 }
 
 ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *config,
-                         ig__kv kv, int64_t n_tokens, ig_error *err)
+                         ig__kv kv, int64_t page_tokens, int64_t n_tokens, ig_error *err)
 {
-    *p = (ig__pages){.a = a};
-    const int64_t n_pages = (n_tokens + IG_PAGE - 1) / IG_PAGE;
+    *p = (ig__pages){.a = a,
+                     .page_tokens = (int32_t)page_tokens,
+                     .n_parts = (int32_t)(page_tokens / IG_PAGE),
+                     .page_bytes = ig__pages_bytes(config, kv, page_tokens)};
+    const int64_t n_pages = ig__pages_for(p, n_tokens);
     if (kv == IG__KV_Q8_0 && config->head_width % 32)
         return ig__fail(
             err, IG_ERR_UNSUPPORTED,
@@ -27,8 +42,9 @@ ig_status ig__pages_init(ig__pages *p, const ig_allocator *a, const ig__config *
                            .width = config->head_width,
                            .page_bytes = ig__page_bytes(kv, config->head_width)};
     const size_t layer_bytes = p->cache.page_bytes * (size_t)config->n_kv_heads;
-    p->cache.page_stride = ig__pages_stride(config, kv);
-    if (n_pages > INT32_MAX || !ig__mul(&p->bytes, p->cache.page_stride, (size_t)n_pages))
+    p->cache.page_stride = layer_bytes * (size_t)config->n_layers;
+    if (n_pages > INT32_MAX / p->n_parts ||
+        !ig__mul(&p->bytes, p->page_bytes, (size_t)n_pages))
         return ig__fail(err, IG_ERR_LIMIT, "cache: %lld tokens are too many",
                         (long long)n_tokens);
     p->n_pages = (int32_t)n_pages;
@@ -63,7 +79,7 @@ void ig__pages_fini(ig__pages *p)
 
 static char *page_at(const ig__pages *p, int32_t page)
 {
-    return p->memory + (size_t)page * p->cache.page_stride;
+    return p->memory + (size_t)page * p->page_bytes;
 }
 
 int32_t ig__pages_take(ig__pages *p)
@@ -73,7 +89,7 @@ int32_t ig__pages_take(ig__pages *p)
     const int32_t page = p->free[--p->n_free];
     p->n_refs[page] = 1;
     /* positions not yet written are masked, but must be finite */
-    memset(page_at(p, page), 0, p->cache.page_stride);
+    memset(page_at(p, page), 0, p->page_bytes);
     return page;
 }
 
@@ -104,7 +120,7 @@ int32_t ig__pages_copy(ig__pages *p, int32_t page)
     const int32_t copy = ig__pages_take(p);
     if (copy < 0)
         return -1;
-    memcpy(page_at(p, copy), page_at(p, page), p->cache.page_stride);
+    memcpy(page_at(p, copy), page_at(p, page), p->page_bytes);
     ig__pages_drop(p, page);
     return copy;
 }

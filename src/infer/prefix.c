@@ -12,10 +12,15 @@
 
 #include <string.h>
 
+static int32_t *tokens_of(const ig__prefix *p, int32_t page)
+{
+    return p->tokens + (size_t)page * (size_t)p->pages->page_tokens;
+}
+
 static uint32_t bucket_of(const ig__prefix *p, int32_t parent, const int32_t *tokens)
 {
     uint64_t h = p->seed ^ (uint32_t)parent;
-    for (int i = 0; i < IG_PAGE; i += 2) {
+    for (int i = 0; i < p->pages->page_tokens; i += 2) {
         h ^= (uint64_t)(uint32_t)tokens[i] << 32 | (uint32_t)tokens[i + 1];
         h *= 0x9E3779B97F4A7C15u;
         h ^= h >> 29;
@@ -59,7 +64,7 @@ static void forget(ig__prefix *p, int32_t page)
 {
     ig__prefix_node *node = &p->nodes[page];
     IG_ASSERT(node->known && node->n_children == 0);
-    int32_t *link = &p->buckets[bucket_of(p, node->parent, node->tokens)];
+    int32_t *link = &p->buckets[bucket_of(p, node->parent, tokens_of(p, page))];
     while (*link != page)
         link = &p->nodes[*link].next;
     *link = node->next;
@@ -70,11 +75,11 @@ static void forget(ig__prefix *p, int32_t page)
 
 int32_t ig__prefix_find(const ig__prefix *p, int32_t parent, const int32_t *tokens)
 {
+    const size_t bytes = (size_t)p->pages->page_tokens * sizeof *tokens;
     int32_t page = p->buckets[bucket_of(p, parent, tokens)];
     while (page != IG_NO_PAGE) {
         const ig__prefix_node *node = &p->nodes[page];
-        if (node->parent == parent &&
-            memcmp(node->tokens, tokens, sizeof node->tokens) == 0)
+        if (node->parent == parent && memcmp(tokens_of(p, page), tokens, bytes) == 0)
             break;
         page = node->next;
     }
@@ -90,7 +95,7 @@ int32_t ig__prefix_add(ig__prefix *p, int32_t parent, const int32_t *tokens, int
     IG_ASSERT(!node->known && p->pages->n_refs[page] > 0);
     int32_t *bucket = &p->buckets[bucket_of(p, parent, tokens)];
     *node = (ig__prefix_node){.parent = parent, .next = *bucket, .known = true};
-    memcpy(node->tokens, tokens, sizeof node->tokens);
+    memcpy(tokens_of(p, page), tokens, (size_t)p->pages->page_tokens * sizeof *tokens);
     *bucket = page;
     if (parent != IG_NO_PAGE)
         p->nodes[parent].n_children++;
@@ -156,13 +161,18 @@ ig_status ig__prefix_create(ig__prefix **prefix_out, ig__pages *pages, int64_t n
                       .newest = IG_NO_PAGE,
                       .max_idle = max_idle};
     const size_t node_bytes = (size_t)pages->n_pages * sizeof *p->nodes;
+    const size_t token_bytes =
+        (size_t)pages->n_pages * (size_t)pages->page_tokens * sizeof *p->tokens;
     p->nodes = ig__alloc_zero(p->a, node_bytes);
+    p->tokens = ig__alloc(p->a, token_bytes);
     p->buckets = ig__alloc(p->a, n * sizeof *p->buckets);
-    if (!p->nodes || !p->buckets) {
+    if (!p->nodes || !p->tokens || !p->buckets) {
         ig__free(p->a, p->nodes);
+        ig__free(p->a, p->tokens);
         ig__free(p->a, p->buckets);
         ig__free(p->a, p);
-        return ig__fail_memory(err, "prefix cache", node_bytes + n * sizeof *p->buckets);
+        return ig__fail_memory(err, "prefix cache",
+                               node_bytes + token_bytes + n * sizeof *p->buckets);
     }
     for (uint32_t i = 0; i < n; i++)
         p->buckets[i] = IG_NO_PAGE;
@@ -179,6 +189,7 @@ void ig__prefix_destroy(ig__prefix *p)
     ig__prefix_clear(p);
     p->pages->prefix = NULL;
     ig__free(a, p->nodes);
+    ig__free(a, p->tokens);
     ig__free(a, p->buckets);
     ig__free(a, p);
 }

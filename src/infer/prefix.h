@@ -1,7 +1,7 @@
 /* The prefix cache: which full pages of the pool hold which tokens behind which other page, so
  * that a sequence with the same beginning takes them instead of computing them.
  *
- * A known page is a node of a tree: its parent is the page of the 16 tokens before (-1: none),
+ * A known page is a node of a tree: its parent is the page of the tokens before (-1: none),
  * and it is found by parent and tokens. The hash only chooses where to look: parent and all
  * tokens are compared, and by induction over parents the whole prefix is.
  *
@@ -28,13 +28,13 @@ typedef struct ig__prefix_node {
     int32_t older, newer; /* pages, if idle; IG_NO_PAGE: an end of the list */
     int32_t n_children;
     bool known;
-    int32_t tokens[IG_PAGE];
 } ig__prefix_node;
 
 typedef struct ig__prefix {
     const ig_allocator *a;
     ig__pages *pages;
     ig__prefix_node *nodes; /* [pages->n_pages] by page */
+    int32_t *tokens;        /* [pages->n_pages][page_tokens] of the known ones */
     int32_t *buckets;       /* [mask + 1] first page; IG_NO_PAGE: none */
     uint32_t mask;
     uint64_t seed; /* of the hash: where tokens collide cannot be foreseen */
@@ -49,7 +49,7 @@ ig_status ig__prefix_create(ig__prefix **prefix_out, ig__pages *pages, int64_t n
                             int32_t max_idle, ig_error *err);
 void ig__prefix_destroy(ig__prefix *prefix); /* may be NULL */
 
-/* The page of tokens[0..16) behind parent; IG_NO_PAGE: not known. Not counted for the caller
+/* The page of tokens[0 .. page_tokens) behind parent; IG_NO_PAGE: not known. Not counted for the caller
  * yet. */
 int32_t ig__prefix_find(const ig__prefix *prefix, int32_t parent, const int32_t *tokens);
 /* Make a full page known that a sequence holds. The result stands for these tokens from here

@@ -38,6 +38,7 @@ static ig_status fill_opts(ig_runner_opts *o, const ig_model *m, ig_error *err)
                             "runner: %s is %lld, allowed is %lld to %lld", checks[i].name,
                             (long long)checks[i].value, (long long)checks[i].least,
                             (long long)checks[i].most);
+    IG_TRY(ig__pages_tokens(&o->page_tokens, o->page_tokens, "runner", err));
     if (o->max_tokens > o->pool_tokens)
         o->max_tokens = o->pool_tokens;
     if (o->max_logits > o->max_tokens)
@@ -53,8 +54,8 @@ static ig_status make_parts(ig_runner *r, ig_error *err)
     const ig__plan_opts plan = {.max_tokens = r->opts.max_tokens,
                                 .max_logits = r->opts.max_logits,
                                 .max_keys = r->opts.context};
-    IG_TRY(ig__pages_init(&r->pages, a, &m->config, (ig__kv)r->opts.kv, r->opts.pool_tokens,
-                          err));
+    IG_TRY(ig__pages_init(&r->pages, a, &m->config, (ig__kv)r->opts.kv, r->opts.page_tokens,
+                          r->opts.pool_tokens, err));
     IG_TRY(ig__plan_create(&r->plan, m->ctx, &m->graph, &plan, err));
     const size_t n = (size_t)r->opts.max_tokens;
     r->tokens = ig__alloc(a, n * sizeof *r->tokens);
@@ -128,12 +129,12 @@ size_t ig_runner_kv_bytes(const ig_runner *r)
 
 size_t ig_runner_kv_bytes_a_token(const ig_runner *r)
 {
-    return r->pages.bytes / ((size_t)r->pages.n_pages * IG_PAGE);
+    return r->pages.page_bytes / (size_t)r->pages.page_tokens;
 }
 
 int64_t ig_runner_free_tokens(const ig_runner *r)
 {
-    return ig__pages_available(&r->pages) * IG_PAGE;
+    return ig__pages_available(&r->pages) * r->pages.page_tokens;
 }
 
 /* ---- a step ----------------------------------------------------------------------------------- */

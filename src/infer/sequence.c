@@ -13,8 +13,9 @@ ig_status ig_sequence_create(ig_sequence **seq_out, ig_runner *runner, ig_error 
     if (!seq)
         return ig__fail_memory(err, "sequence", sizeof *seq);
     seq->runner = runner;
-    seq->capacity = (runner->opts.context + IG_PAGE - 1) / IG_PAGE;
-    const size_t table_bytes = (size_t)seq->capacity * sizeof *seq->table;
+    seq->capacity = ig__pages_for(&runner->pages, runner->opts.context);
+    const size_t table_bytes =
+        (size_t)(seq->capacity * runner->pages.n_parts) * sizeof *seq->table;
     seq->table = ig__alloc_zero(a, table_bytes);
     if (!seq->table) {
         ig__free(a, seq);
@@ -31,12 +32,20 @@ ig_status ig_sequence_fork(ig_sequence **seq_out, const ig_sequence *seq, ig_err
     return IG_OK;
 }
 
+void ig__sequence_set_page(ig_sequence *seq, int64_t i, int32_t page)
+{
+    const int32_t n_parts = seq->runner->pages.n_parts;
+    for (int32_t part = 0; part < n_parts; part++)
+        seq->table[i * n_parts + part] = page * n_parts + part;
+}
+
 void ig__sequence_share(ig_sequence *to, const ig_sequence *from, int64_t n)
 {
-    const int64_t n_pages = (n + IG_PAGE - 1) / IG_PAGE;
+    const int64_t n_pages = ig__pages_for(&to->runner->pages, n);
     for (int64_t i = 0; i < n_pages; i++) {
-        ig__pages_retain(&to->runner->pages, from->table[i]);
-        to->table[i] = from->table[i];
+        const int32_t page = ig__sequence_page(from, i);
+        ig__pages_retain(&to->runner->pages, page);
+        ig__sequence_set_page(to, i, page);
     }
     to->n_pages = n_pages;
     to->length = n;
@@ -45,17 +54,28 @@ void ig__sequence_share(ig_sequence *to, const ig_sequence *from, int64_t n)
 void ig__sequence_adopt(ig_sequence *seq, int32_t page)
 {
     ig__pages_retain(&seq->runner->pages, page);
-    seq->table[seq->n_pages++] = page;
-    seq->length += IG_PAGE;
+    ig__sequence_set_page(seq, seq->n_pages++, page);
+    seq->length += seq->runner->pages.page_tokens;
+}
+
+/* Does the sequence end inside a page that others see, too? It is copied when written. */
+static bool ends_in_shared(const ig_sequence *seq)
+{
+    const ig__pages *pages = &seq->runner->pages;
+    const int64_t last = seq->length / pages->page_tokens;
+    return seq->length % pages->page_tokens &&
+           !ig__pages_is_own(pages, ig__sequence_page(seq, last));
+}
+
+static void drop_last(ig_sequence *seq)
+{
+    ig__pages_drop(&seq->runner->pages, ig__sequence_page(seq, --seq->n_pages));
 }
 
 int64_t ig__sequence_pages_for(const ig_sequence *seq, int64_t n_tokens)
 {
-    const int64_t last = seq->length / IG_PAGE;
-    const bool copy =
-        seq->length % IG_PAGE && !ig__pages_is_own(&seq->runner->pages, seq->table[last]);
-    const int64_t wanted = (seq->length + n_tokens + IG_PAGE - 1) / IG_PAGE;
-    return wanted - seq->n_pages + copy;
+    return ig__pages_for(&seq->runner->pages, seq->length + n_tokens) - seq->n_pages +
+           ends_in_shared(seq);
 }
 
 int64_t ig_sequence_length(const ig_sequence *seq)
@@ -67,10 +87,8 @@ void ig_sequence_cut(ig_sequence *seq, int64_t n)
 {
     if (n < 0 || n >= seq->length)
         return;
-    const int64_t keep = (n + IG_PAGE - 1) / IG_PAGE;
-    while (seq->n_pages > keep)
-        ig__pages_drop(&seq->runner->pages, seq->table[--seq->n_pages]);
     seq->length = n;
+    ig__sequence_shrink(seq);
 }
 
 void ig_sequence_destroy(ig_sequence *seq)
@@ -79,7 +97,7 @@ void ig_sequence_destroy(ig_sequence *seq)
         return;
     const ig_allocator *a = &seq->runner->model->ctx->allocator;
     while (seq->n_pages)
-        ig__pages_drop(&seq->runner->pages, seq->table[--seq->n_pages]);
+        drop_last(seq);
     ig__free(a, seq->table);
     ig__free(a, seq);
 }
@@ -92,31 +110,30 @@ ig_status ig__sequence_grow(ig_sequence *seq, int64_t n_tokens, ig_error *err)
         return ig__fail(err, IG_ERR_LIMIT,
                         "step: %lld tokens after %lld do not fit the context of %lld",
                         (long long)n_tokens, (long long)seq->length, (long long)context);
-    const int64_t last = seq->length / IG_PAGE;
-    if (seq->length % IG_PAGE && !ig__pages_is_own(pages, seq->table[last])) {
-        const int32_t copy = ig__pages_copy(pages, seq->table[last]);
+    if (ends_in_shared(seq)) {
+        const int64_t last = seq->length / pages->page_tokens;
+        const int32_t copy = ig__pages_copy(pages, ig__sequence_page(seq, last));
         if (copy < 0)
             return ig__fail(err, IG_ERR_LIMIT,
                             "step: no KV page is free to copy a shared one");
-        seq->table[last] = copy;
+        ig__sequence_set_page(seq, last, copy);
     }
-    const int64_t wanted = (seq->length + n_tokens + IG_PAGE - 1) / IG_PAGE;
+    const int64_t wanted = ig__pages_for(pages, seq->length + n_tokens);
     while (seq->n_pages < wanted) {
         const int32_t page = ig__pages_take(pages);
         if (page < 0) {
             ig__sequence_shrink(seq);
             return ig__fail(err, IG_ERR_LIMIT,
                             "step: no KV page is free, all %d are taken (%lld tokens)",
-                            pages->n_pages, (long long)pages->n_pages * IG_PAGE);
+                            pages->n_pages, (long long)pages->n_pages * pages->page_tokens);
         }
-        seq->table[seq->n_pages++] = page;
+        ig__sequence_set_page(seq, seq->n_pages++, page);
     }
     return IG_OK;
 }
 
 void ig__sequence_shrink(ig_sequence *seq)
 {
-    const int64_t keep = (seq->length + IG_PAGE - 1) / IG_PAGE;
-    while (seq->n_pages > keep)
-        ig__pages_drop(&seq->runner->pages, seq->table[--seq->n_pages]);
+    while (seq->n_pages > ig__pages_for(&seq->runner->pages, seq->length))
+        drop_last(seq);
 }

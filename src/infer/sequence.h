@@ -5,6 +5,14 @@
 
 #include "infer/model_int.h"
 
+/* Page i of the sequence, one of the pool's; set it. */
+static inline int32_t ig__sequence_page(const ig_sequence *seq, int64_t i)
+{
+    const int32_t n_parts = seq->runner->pages.n_parts;
+    return seq->table[i * n_parts] / n_parts;
+}
+void ig__sequence_set_page(ig_sequence *seq, int64_t i, int32_t page);
+
 /* Take the pages that n_tokens more tokens need (and make the last one the sequence's own). The length
  * stays. On failure (IG_ERR_LIMIT) the sequence holds what it held. */
 ig_status ig__sequence_grow(ig_sequence *seq, int64_t n_tokens, ig_error *err);

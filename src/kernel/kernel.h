@@ -23,7 +23,7 @@ enum {
     IG_GROUP = 16,     /* rows of a weight group */
     IG_TILE = 16,      /* columns of a whole activation tile */
     IG_QBLOCK = 32,    /* activations that share a scale */
-    IG_PAGE = 16,      /* positions of a KV page */
+    IG_PAGE = 16,      /* positions of a KV page; a pool may hand out several as one */
     IG_KEY_BLOCK = 64, /* positions of one round of the online softmax */
     IG_KEY_SPAN =
         256, /* positions whose partial softmax is computed from scratch, then joined */

@@ -159,7 +159,8 @@ static void write_state(const writing *w, const ig__metrics_view *v)
     gauge(w, "kv_pages_used", "Pages that running answers use.", (double)s->n_pages_used);
     gauge(w, "kv_pages_cached", "Pages kept for later requests, used by none.",
           (double)s->n_pages_cached);
-    gauge(w, "kv_page_bytes", "Bytes of a page of 16 tokens.", (double)s->page_bytes);
+    gauge(w, "kv_page_bytes", "Bytes of a page.", (double)s->page_bytes);
+    gauge(w, "kv_page_tokens", "Tokens that a page holds.", (double)s->page_tokens);
     gauge(w, "connections", "Open connections.", (double)v->n_connections);
     gauge(w, "step_rows", "Rows of the last step.", (double)s->last_step_rows);
     gauge(w, "step_seconds", "Time of the last step.", (double)s->last_step_ns / 1e9);

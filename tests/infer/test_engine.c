@@ -114,12 +114,21 @@ static void same_answers_in_company(void **state)
                  .kv_bytes = pages_bytes(&r, 20),
                  .max_tokens = 48,
                  .no_prefix_cache = true},
+                {.context = 1024, .kv_bytes = pages_bytes(&r, 256), .page_tokens = 64},
+                {.context = 1024,
+                 .kv_bytes = pages_bytes(&r, 24),
+                 .max_tokens = 48,
+                 .page_tokens = 32},
+                {.context = 1024,
+                 .kv_bytes = pages_bytes(&r, 100),
+                 .no_prefix_cache = true,
+                 .page_tokens = 256},
             };
             ig_request_opts opts[N_MIXED];
             mixed(opts);
             answer *wanted = wanted_of(&r, opts, N_MIXED);
             for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
-                if ((gemma || kv) && i != 0 && i != 5)
+                if ((gemma || kv) && i != 0 && i != 5 && i != 8)
                     continue;
                 ig_engine_opts engine = engines[i];
                 engine.kv = (ig_kv_type)kv;
@@ -241,17 +250,19 @@ static void parting_in_a_page(void **state)
 
 /* ---- the cache ---- */
 
-static void what_is_cached_is_told(void **state)
+static void check_cached(const running *r, int64_t page_tokens, int64_t again, int64_t next)
 {
-    (void)state;
     enum { PROMPT = 37 };
-    running r = tiny();
     static answer got, first;
-    const ig_engine_opts engine = {.context = 1024, .kv_bytes = pages_bytes(&r, 64)};
-    ig_engine *e = new_engine(&r, &engine);
+    memset(&got, 0, sizeof got);
+    const ig_engine_opts engine = {
+        .context = 1024, .kv_bytes = pages_bytes(r, 64), .page_tokens = page_tokens};
+    ig_engine *e = new_engine(r, &engine);
+    assert_int_equal(ig_engine_get_stats(e).page_tokens, page_tokens);
+    assert_int_equal(ig_engine_get_stats(e).page_bytes, pages_bytes(r, page_tokens / 16));
     ig_request_opts o = simple(ids, PROMPT, 20, &got);
     int64_t hits = 0, queries = 0, rows = 0;
-    const int64_t cached[] = {0, 32, 32};
+    const int64_t cached[] = {0, again, again};
     for (int i = 0; i < 3; i++) {
         memset(&got, 0, sizeof got);
         submit(e, &o);
@@ -279,13 +290,23 @@ static void what_is_cached_is_told(void **state)
     o.n_prompt = PROMPT + 20 + 9;
     submit(e, &o);
     run_to_end(e);
-    assert_int_equal(got.n_cached, 48); /* 56 tokens were fed */
+    assert_int_equal(got.n_cached, next); /* 56 tokens were fed */
     assert_at_rest(e);
     memset(&got, 0, sizeof got);
     submit(e, &o);
     run_to_end(e);
     assert_int_equal(got.n_cached, 0); /* all was dropped */
     ig_engine_destroy(e);
+}
+
+/* Whole pages of any size. */
+static void what_is_cached_is_told(void **state)
+{
+    (void)state;
+    running r = tiny();
+    check_cached(&r, 16, 32, 48);
+    check_cached(&r, 32, 32, 32);
+    check_cached(&r, 64, 0, 0);
     run_close(&r);
 }
 
@@ -443,6 +464,15 @@ static void wrong_options_are_named(void **state)
         {{.max_tokens = 5000}, IG_ERR_ARGUMENT, "max_tokens is 5000"},
         {{.step_ns = -1}, IG_ERR_ARGUMENT, "step_ns is -1"},
         {{.kv_bytes = 100}, IG_ERR_ARGUMENT, "kv_bytes is 100, a page of 16 tokens has"},
+        {{.kv_bytes = 3000, .page_tokens = 64},
+         IG_ERR_ARGUMENT,
+         "kv_bytes is 3000, a page of 64 tokens has"},
+        {{.page_tokens = 8}, IG_ERR_ARGUMENT, "page_tokens is 8, allowed is 16, 32, 64, 1"},
+        {{.page_tokens = 48}, IG_ERR_ARGUMENT, "page_tokens is 48"},
+        {{.page_tokens = 512}, IG_ERR_ARGUMENT, "page_tokens is 512"},
+        {{.page_tokens = INT64_MIN},
+         IG_ERR_ARGUMENT,
+         "page_tokens is -9223372036854775808"},
         {{.kv = (ig_kv_type)7}, IG_ERR_ARGUMENT, "kv is 7"},
         {{.kv_bytes = SIZE_MAX / 2}, IG_ERR_LIMIT, "MiB of memory are available"},
     };

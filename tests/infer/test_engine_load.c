@@ -156,6 +156,9 @@ static void random_load(void **state)
     bare.max_running = 5;
     check_load(&r, &cached, 1);
     check_load(&r, &bare, 100000);
+    ig_engine_opts large = cached; /* four pages */
+    large.page_tokens = 64;
+    check_load(&r, &large, 200000);
     run_close(&r);
 }
 

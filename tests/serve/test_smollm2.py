@@ -251,6 +251,23 @@ class Bounded(unittest.TestCase):
         s.stop()
         self.assertIn("trained for 8192", s.said)
 
+    def test_page_size(self):
+        question = "What is the capital of France?"
+        got = []
+        for size in "16", "64":
+            s = Served(BINARY, MODEL, "--ctx", "512", "--page-size", size, "--quiet")
+            try:
+                self.assertEqual(s.metric("kv_page_tokens"), int(size))
+                got.append([s.chat(question, temperature=0, max_tokens=60, logprobs=True)
+                            for _ in range(2)])
+            finally:
+                self.assertEqual(s.stop(), 0)
+        for answer in got[0][1], *got[1]:
+            self.assertEqual((text(answer), logprobs(answer)),
+                             (text(got[0][0]), logprobs(got[0][0])))
+        cached = [x[1]["usage"]["prompt_tokens_details"]["cached_tokens"] for x in got]
+        self.assertEqual(cached, [32, 0])  # 37 tokens: two pages of 16, none of 64
+
     def test_s19_cache_limit(self):
         s = Served(BINARY, MODEL, "--ctx", "512", "--kv-memory", "24", "--quiet",
                    "--prefix-cache-memory", "2")
