@@ -19,7 +19,7 @@ import time
 import unittest
 
 import tiny_gguf
-from served import Served, parse_events, read_until, request_bytes
+from served import Served, read_until, request_bytes
 
 BINARY = None
 FOLDER = tempfile.TemporaryDirectory(prefix="ingot-serve-")
@@ -770,120 +770,6 @@ class Encrypted(unittest.TestCase):
                 return
             time.sleep(0.02)
         self.fail("not cancelled")
-
-
-class Measuring(unittest.TestCase):
-    """What the machine can do is measured in quiet moments, and nobody waits for it."""
-
-    def test_a_request_ends_it(self):
-        # on a busy machine the measurement may be over before the request is there
-        self.assertTrue(any(self.is_ended() for _ in range(5)))
-
-    def is_ended(self):
-        s = Served(BINARY, tiny_path(), "--ctx", "256", "--quiet", measure=True)
-        try:
-            s.complete("x", max_tokens=1)
-            self.until(lambda start=s.cpu_s(): s.cpu_s() - start > 0.05)
-            s.complete("x", max_tokens=1)
-            # it was given up: a moment later nothing is known yet
-            ended = "limit_share" not in s.ask("GET", "/metrics")[2].decode()
-            self.until(lambda: "limit_share" in s.ask("GET", "/metrics")[2].decode(), 60)
-            return ended
-        finally:
-            self.assertEqual(s.stop(), 0)
-
-    def until(self, holds, seconds=20):
-        end = time.monotonic() + seconds
-        while not holds():
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
-
-
-class Ending(unittest.TestCase):
-    """Starting and stopping."""
-
-    def test_kill(self):
-        """Killed in the middle of answers: the next one has the port at once, and nothing of
-        the first is left."""
-        before = set(os.listdir(FOLDER.name))
-        tiny_path()
-        port = 0
-        for i in range(4):
-            s = Served(BINARY, tiny_path(), "--ctx", "2048", "--quiet", port=port)
-            self.assertIn(port, (0, s.port))
-            port = s.port
-            self.assertEqual(s.json("/health"), {"status": "ok"})
-            self.assertEqual(s.metric("prefix_cache_hits_total"), 0)
-            held = [s.connect() for _ in range(6)]
-            for c in held:
-                c.sendall(request_bytes("/v1/completions", {
-                    "prompt": "x", "max_tokens": 2000, "ignore_eos": True, "stream": True,
-                    "logit_bias": FORCE_A}))
-            read_until(held[0], b"data: ")
-            s.process.kill()
-            s.process.wait()
-            for c in held:
-                c.settimeout(10)
-                try:
-                    while c.recv(65536):
-                        pass
-                except ConnectionError:
-                    pass
-                c.close()
-            s.stop()
-        self.assertEqual(set(os.listdir(FOLDER.name)) - before, {"tiny.gguf"} - before)
-
-    def test_drain(self):
-        """SIGTERM: what was begun is finished, nothing new is taken, the exit code is 0."""
-        s = Served(BINARY, tiny_path(), "--ctx", "2048")
-        body = {"prompt": "secret-word", "max_tokens": 1500, "ignore_eos": True,
-                "logit_bias": FORCE_A, "stream": True}
-        c = s.connect()
-        c.sendall(request_bytes("/v1/completions", body, "Connection: close"))
-        read_until(c, b"data: ")
-        s.process.send_signal(signal.SIGTERM)
-        time.sleep(0.1)
-        with self.assertRaises(OSError):
-            s.connect(timeout=2)
-        got = b""
-        while piece := c.recv(65536):
-            got += piece
-        self.assertIn(b"[DONE]", got)
-        self.assertEqual(s.stop(), 0)
-        self.assertNotIn("secret-word", s.said)
-        lines = [json.loads(x) for x in s.said.splitlines() if x.startswith("{")]
-        [line] = [x for x in lines if x.get("path") == "/v1/completions"]
-        self.assertEqual((line["status"], line["finish"], line["completion_tokens"]),
-                         (200, "length", 1500))
-
-    def test_stop_twice(self):
-        """A second signal ends what still runs."""
-        s = Served(BINARY, tiny_path(), "--ctx", "2048", "--max-running", "1", "--quiet")
-        held = []
-        for _ in range(20):
-            c = s.connect()
-            c.sendall(request_bytes("/v1/completions", {
-                "prompt": "x", "max_tokens": 2000, "ignore_eos": True, "logit_bias": FORCE_A}))
-            held.append(c)
-        time.sleep(0.1)
-        s.process.send_signal(signal.SIGINT)
-        time.sleep(0.1)
-        started = time.monotonic()
-        self.assertEqual(s.stop(signal.SIGINT), 0)
-        self.assertLess(time.monotonic() - started, 10)
-
-    def test_refusals(self):
-        def fails(*options, words):
-            with self.assertRaises(RuntimeError) as caught:
-                Served(BINARY, *options)
-            self.assertIn(words, str(caught.exception))
-        fails("/no/such/file", words="/no/such/file")
-        fails(tiny_path(), "--api-key-file", "/no/such/keys", words="/no/such/keys")
-        fails(tiny_path(), "--tls-cert", "/no/such/cert", words="certificate")
-        fails(tiny_path(), "--host", "no.such.host.invalid", words="no.such.host.invalid")
-        s = Served(BINARY, tiny_path(), "--quiet")
-        fails(tiny_path(), "--port", str(s.port), words="cannot listen")
-        s.stop()
 
 
 class Client(Shared):
