@@ -12,7 +12,7 @@
  * whole request in time. The sweep runs once a second while a connection is open and never
  * else.
  */
-#include "serve/http.h"
+#include "serve/http_int.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -20,8 +20,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
-#include <microhttpd.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -34,12 +32,11 @@
 #include <unistd.h>
 
 enum { MAX_EVENTS = 64, TAG_WAKE = 1, TAG_MHD = 2 }; /* tags of our epoll events */
-enum { HEADER_MEMORY = 64 << 10, BLOCK = 16 << 10 };
+enum { HEADER_MEMORY = 64 << 10 };
 enum {
     TARGET_MAX = 8000,
     HEADERS_MAX = 24000
 }; /* bytes of a path with its query; of headers */
-static const size_t backlog_limit = (size_t)8 << 20;    /* unread bytes of an answer */
 static const uint64_t drain_limit = (uint64_t)64 << 20; /* of a body that is too large */
 static const int64_t second_ns = 1000000000;
 static const int64_t probe_first_ns = 20000000, probe_last_ns = 1000000000;
@@ -64,56 +61,6 @@ struct ig__http {
     int64_t n_connections; /* atomic, relaxed: a gauge that other threads read */
     int64_t sweep_ns, n_half_closed;
 };
-
-/* ---- listening ---- */
-
-static ig_status listen_at(ig__http *h, const struct addrinfo *at,
-                           const ig__http_opts *opts, ig_error *err)
-{
-    const int on = 1;
-    const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return ig__fail(err, IG_ERR_IO, "serve: no socket: %s", strerror(errno));
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on,
-                     sizeof on); /* accepted ones inherit */
-    if (bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, 511)) {
-        const int why = errno;
-        close(fd);
-        return ig__fail(err, IG_ERR_IO, "serve: cannot listen at %s, port %d: %s",
-                        opts->host, opts->port, strerror(why));
-    }
-    struct sockaddr_storage bound = {0};
-    socklen_t n = sizeof bound;
-    (void)getsockname(fd, (struct sockaddr *)&bound, &n);
-    h->port = ntohs(bound.ss_family == AF_INET6
-                        ? ((const struct sockaddr_in6 *)(const void *)&bound)->sin6_port
-                        : ((const struct sockaddr_in *)(const void *)&bound)->sin_port);
-    h->listener = fd;
-    return IG_OK;
-}
-
-static ig_status listen_on(ig__http *h, const ig__http_opts *opts, ig_error *err)
-{
-    char port[16] = "";
-    ig__buffer text = ig__buffer_init(h->a);
-    ig__buffer_printf(&text, "%d", opts->port);
-    if (text.data && text.n < sizeof port)
-        memcpy(port, text.data, text.n + 1);
-    ig__buffer_fini(&text);
-    const struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    struct addrinfo *found = NULL;
-    const int why = getaddrinfo(opts->host, port, &hints, &found);
-    if (why)
-        return ig__fail(err, IG_ERR_ARGUMENT, "serve: no address for host '%s': %s",
-                        opts->host, gai_strerror(why));
-    ig_status status = IG_ERR_IO;
-    for (const struct addrinfo *at = found; at && status != IG_OK; at = at->ai_next)
-        status = listen_at(h, at, opts, err);
-    freeaddrinfo(found);
-    return status;
-}
 
 /* ---- the list of exchanges that wait or write ---- */
 
@@ -145,14 +92,6 @@ static void unwatch(ig__exchange *x)
     (void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, x->fd, NULL);
 }
 
-static void resume(ig__exchange *x)
-{
-    if (!x->suspended)
-        return;
-    x->suspended = false;
-    MHD_resume_connection(x->connection);
-}
-
 /* The socket's other side is closed, or the socket is broken: what it means shows when
  * something is written. */
 static void half_closed(ig__exchange *x)
@@ -163,113 +102,6 @@ static void half_closed(ig__exchange *x)
     x->http->n_half_closed++;
     x->probe_gap_ns = probe_first_ns;
     x->probe_ns = ig__now_ns();
-}
-
-/* ---- the answer ---- */
-
-const char *ig__http_get_header(const ig__exchange *x, const char *name)
-{
-    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
-}
-
-void ig__http_set_header(ig__exchange *x, const char *name, const char *value)
-{
-    ig__buffer_append(&x->headers, name, strlen(name) + 1);
-    ig__buffer_append(&x->headers, value, strlen(value) + 1);
-}
-
-/* libmicrohttpd takes more of the answer; called for answers written piece by piece. */
-static ssize_t read_answer(void *user, uint64_t position, char *to, size_t max)
-{
-    (void)position;
-    ig__exchange *x = user;
-    const size_t n = x->out.n - x->sent < max ? x->out.n - x->sent : max;
-    if (x->out.failed || x->headers.failed)
-        return MHD_CONTENT_READER_END_WITH_ERROR;
-    if (n > 0) {
-        memcpy(to, x->out.data + x->sent, n);
-        x->sent += n;
-        x->n_sent += (int64_t)n;
-        if (x->sent == x->out.n)
-            x->sent = x->out.n = 0;
-        return (ssize_t)n;
-    }
-    if (x->ended)
-        return MHD_CONTENT_READER_END_OF_STREAM;
-    x->suspended = true;
-    MHD_suspend_connection(x->connection);
-    return 0;
-}
-
-static enum MHD_Result queue(ig__exchange *x)
-{
-    const bool whole = x->ended && !x->begun;
-    struct MHD_Response *response =
-        whole
-            ? MHD_create_response_from_buffer(x->out.n, x->out.data, MHD_RESPMEM_MUST_COPY)
-            : MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_answer, x,
-                                                NULL);
-    if (!response)
-        return MHD_NO;
-    enum MHD_Result ok = MHD_YES;
-    if (x->content_type)
-        ok = MHD_add_response_header(response, "Content-Type", x->content_type);
-    for (size_t i = 0; i < x->headers.n && ok == MHD_YES;) {
-        const char *name = x->headers.data + i, *value = name + strlen(name) + 1;
-        ok = MHD_add_response_header(response, name, value);
-        i += strlen(name) + strlen(value) + 2;
-    }
-    if (whole)
-        x->n_sent = (int64_t)x->out.n;
-    x->queued = true;
-    if (ok == MHD_YES && !x->headers.failed && !(whole && x->out.failed))
-        ok = MHD_queue_response(x->connection, (unsigned)x->status, response);
-    else
-        ok = MHD_NO;
-    MHD_destroy_response(response);
-    return ok;
-}
-
-void ig__http_reply(ig__exchange *x, int status, const char *content_type, const char *body,
-                    size_t n)
-{
-    if (x->ended)
-        return;
-    if (!x->begun) {
-        x->status = status;
-        x->content_type = content_type;
-    }
-    ig__buffer_append(&x->out, body, n);
-    x->ended = true;
-    resume(x);
-}
-
-void ig__http_begin(ig__exchange *x, int status, const char *content_type)
-{
-    if (x->begun || x->ended)
-        return;
-    x->begun = true;
-    x->status = status;
-    x->content_type = content_type;
-    x->write_ns = ig__now_ns();
-    resume(x);
-}
-
-void ig__http_write(ig__exchange *x, const char *bytes, size_t n)
-{
-    if (x->ended)
-        return;
-    ig__buffer_append(&x->out, bytes, n);
-    if (x->out.n - x->sent > backlog_limit) /* a client that does not read */
-        x->out.failed = true;
-    x->write_ns = ig__now_ns();
-    resume(x);
-}
-
-void ig__http_end(ig__exchange *x)
-{
-    x->ended = true;
-    resume(x);
 }
 
 /* ---- what libmicrohttpd calls ---- */
@@ -395,7 +227,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         if (!x || !check_head(x, path, version))
             return x ? MHD_YES : MHD_NO;
         hand_over(x);
-        return x->ended ? queue(x) : MHD_NO;
+        return x->ended ? ig__http_queue(x) : MHD_NO;
     }
     if (*n_upload > 0) {
         take_body(x, upload, *n_upload);
@@ -411,10 +243,10 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         /* Without an answer it calls again at once, and then is suspended. Suspended now it
          * would, when resumed, go on to read: it would meet the end of input of a half-closed
          * client, and close. */
-        return x->ended || x->begun ? queue(x) : MHD_YES;
+        return x->ended || x->begun ? ig__http_queue(x) : MHD_YES;
     }
     if (x->ended || x->begun)
-        return queue(x);
+        return ig__http_queue(x);
     x->suspended = true;
     MHD_suspend_connection(c);
     return MHD_YES;
@@ -655,7 +487,7 @@ ig_status ig__http_open(ig__http **http_out, const ig_allocator *a,
     h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     ig_status status = h->epoll < 0 || h->wake < 0
                            ? ig__fail(err, IG_ERR_IO, "serve: epoll: %s", strerror(errno))
-                           : listen_on(h, opts, err);
+                           : ig__http_listen(&h->listener, &h->port, a, opts, err);
     if (status == IG_OK)
         status = start(h, opts, err);
     if (status != IG_OK) {
@@ -672,7 +504,7 @@ void ig__http_close(ig__http *h)
         return;
     /* a suspended connection must be resumed before the daemon stops */
     for (ig__exchange *x = h->waiting; x; x = x->next)
-        x->out.failed = true, resume(x);
+        x->out.failed = true, ig__http_resume(x);
     stop_listening(h);
     if (h->daemon)
         MHD_stop_daemon(h->daemon);
