@@ -4,10 +4,11 @@
 #
 #   say TEXT           a line on standard error, with the seconds since the script began
 #   die TEXT           the same, then the end, with exit code 1
-#   set_up WHAT...     install what is missing: build python venv cmocka clang peer (Debian and
+#   set_up WHAT...     install what is missing: build python venv cmocka clang peer browser (Debian and
 #                      Ubuntu, as root or through sudo; elsewhere say what to install)
-#   test_python        prints a Python that has the packages that tests use, in an environment
-#                      of its own in the cache folder; fails where they cannot be had
+#   test_python        prints a Python that has OpenAI's client, in an environment of its own in
+#                      the cache folder; fails where it cannot be had
+#   browser_python     the same with selenium
 #   n_jobs             how many compilers at once
 #   compile LOG ...    cmake --build with these arguments; its output goes to the log, and a
 #                      line now and then tells how far it is
@@ -119,6 +120,10 @@ missing() { # PART
         has python3 || printf ' python3'
         python3 -m pip --version >/dev/null 2>&1 || printf ' python3-pip'
         ;;
+    browser)
+        has chromium || printf ' chromium'
+        has chromedriver || printf ' chromium-driver'
+        ;;
     cmocka)
         has python3 || printf ' python3'
         pkg-config --exists cmocka 2>/dev/null || printf ' libcmocka-dev'
@@ -212,21 +217,27 @@ compile() { # LOG ARGUMENTS...
     [ ! -e "$to.failed" ] || { rm -f "$to.failed" && return 1; }
 }
 
-# What tests use of the Python package index; the environment is made anew when this changes.
-test_packages='openai==3.57.0'
-
-test_python() {
-    venv=$(model_dir)/test-python
-    if [ "$(cat "$venv/packages" 2>/dev/null)" != "$test_packages" ] ||
-        ! "$venv/bin/python" -c 'import openai' 2>/dev/null; then
+# A Python with packages of the index, in an environment of its own in the cache folder, which is made
+# anew when they change.
+python_with() { # FOLDER PACKAGE==VERSION
+    venv=$(model_dir)/$1
+    if [ "$(cat "$venv/packages" 2>/dev/null)" != "$2" ] ||
+        ! "$venv/bin/python" -c "import ${2%%=*}" 2>/dev/null; then
         (set_up venv) || return 1
-        say "installing $test_packages for the tests"
+        say "installing $2 for the tests"
         rm -rf "$venv"
-        # shellcheck disable=SC2086
         mkdir -p "$(model_dir)" && python3 -m venv "$venv" >&2 &&
             timeout 120 "$venv/bin/python" -m pip --quiet --disable-pip-version-check install \
-                --retries 1 --timeout 15 --prefer-binary --no-compile $test_packages >&2 || return 1
-        printf '%s\n' "$test_packages" >"$venv/packages"
+                --retries 1 --timeout 15 --prefer-binary --no-compile "$2" >&2 || return 1
+        printf '%s\n' "$2" >"$venv/packages"
     fi
     printf '%s\n' "$venv/bin/python"
+}
+
+test_python() {
+    python_with test-python openai==3.57.0
+}
+
+browser_python() {
+    python_with browser-python selenium==4.51.0
 }

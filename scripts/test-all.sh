@@ -5,10 +5,10 @@
 #
 # Each fuzz target (fuzz/fuzz_*.c) for so long, all at once and niced, while the rest runs: the
 # suite (scripts/test.sh), the suite under the thread sanitizer, a build with clang without
-# warnings, and 5,000 random programs from that seed on. When the fuzzers are done: a soak of the
-# server, and a pair of runs of every row of bench/compare.sh against llama.cpp, which is built
-# first; the course with its bars. The outcome of each part is a row of docs/test-all.md. The exit
-# code is 0 only if all parts passed.
+# warnings, the chat page in Chromium, and 5,000 random programs from that seed on. When the
+# fuzzers are done: a soak of the server, and a pair of runs of every row of bench/compare.sh
+# against llama.cpp, which is built first; the course with its bars. The outcome of each part is a
+# row of docs/test-all.md. The exit code is 0 only if all parts passed.
 
 cd "$(dirname "$0")/.." || exit 1
 . scripts/setup.sh
@@ -40,8 +40,9 @@ part() { # NAME LOG COMMAND...
     shift 2
     say "$name (build/${to#build/})"
     "$@" >"$to" 2>&1 </dev/null || outcome=FAILED
-    # "812 passed, 0 failed" of the suite, "100% tests passed ... out of 80" of ctest
+    # "812 passed, 0 failed" of the suite, "27 cases, 0 failed" of the page, "100% tests passed ... out of 80" of ctest
     count=$(sed -n 's/^\([0-9]*\) passed, [0-9]* failed$/\1 tests/p
+        s/^\([0-9]*\) cases, [0-9]* failed$/\1 tests/p
         s/.*tests passed, .* out of \([0-9]*\).*/\1 tests/p' "$to" | tail -n 1)
     row "$name${count:+, $count}" $outcome $(($(date +%s) - start)) "$to"
 }
@@ -55,6 +56,11 @@ thread_sanitizer() {
 clang_build() {
     cmake -G Ninja -S . -B build/clang -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Release \
         -DIG_WERROR=ON && cmake --build build/clang --parallel "$(n_jobs)"
+}
+
+page() {
+    python=$(browser_python) &&
+        "$python" -B tests/serve/test_page.py build/release/made/serve/page
 }
 
 soak() {
@@ -108,7 +114,7 @@ wait_for_fuzzers() {
     done
 }
 
-set_up build cmocka clang peer
+set_up build cmocka clang peer browser
 mkdir -p build || die "cannot write to $PWD/build"
 say "building the fuzz targets"
 start_fuzzers
@@ -125,6 +131,7 @@ start_fuzzers
 part 'the suite, release and sanitizers' test-all-suite.log sh scripts/test.sh
 part 'thread sanitizer' test-all-tsan.log thread_sanitizer
 part 'clang, warnings are errors' test-all-clang.log clang_build
+part 'the page in a browser' test-all-page.log page
 part "random programs, 5000 from seed $first_seed" test-all-random.log \
     build/release/tests/exec/test_random_programs 5000 "$first_seed"
 wait_for_fuzzers
