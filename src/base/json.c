@@ -12,31 +12,39 @@ static json_t *raw(const ig__json *v)
     return (json_t *)(uintptr_t)v;
 }
 
-static ig_status parse(ig__json **root_out, const char *text, size_t n_bytes, size_t flags,
-                       ig_error *err)
+static json_t *load(const char *text, size_t n_bytes, size_t flags, json_error_t *why)
 {
-    json_error_t why;
-    json_t *root =
-        json_loadb(text, n_bytes, flags | JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
-    *root_out = (ig__json *)root;
+    return json_loadb(text, n_bytes, flags | JSON_DECODE_ANY | JSON_ALLOW_NUL, why);
+}
+
+static ig_status outcome(const ig__json *root, size_t n_bytes, const json_error_t *why,
+                         ig_error *err)
+{
     if (root)
         return IG_OK;
-    if (json_error_code(&why) == json_error_out_of_memory)
+    if (json_error_code(why) == json_error_out_of_memory)
         return ig__fail_memory(err, "json", n_bytes);
-    return ig__fail(err, IG_ERR_FORMAT, "json: line %d, column %d: %s", why.line,
-                    why.column, why.text);
+    return ig__fail(err, IG_ERR_FORMAT, "json: line %d, column %d: %s", why->line,
+                    why->column, why->text);
 }
 
 ig_status ig__json_parse(ig__json **root_out, const char *text, size_t n_bytes,
                          ig_error *err)
 {
-    return parse(root_out, text, n_bytes, 0, err);
+    json_error_t why;
+    json_t *root = load(text, n_bytes, 0, &why);
+    if (!root && json_error_code(&why) == json_error_numeric_overflow)
+        root = load(text, n_bytes, JSON_DECODE_INT_AS_REAL, &why);
+    *root_out = (ig__json *)root;
+    return outcome(*root_out, n_bytes, &why, err);
 }
 
 ig_status ig__json_parse_unique(ig__json **root_out, const char *text, size_t n_bytes,
                                 ig_error *err)
 {
-    return parse(root_out, text, n_bytes, JSON_REJECT_DUPLICATES, err);
+    json_error_t why;
+    *root_out = (ig__json *)load(text, n_bytes, JSON_REJECT_DUPLICATES, &why);
+    return outcome(*root_out, n_bytes, &why, err);
 }
 
 void ig__json_destroy(ig__json *root)

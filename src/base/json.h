@@ -22,10 +22,11 @@ typedef enum ig__json_kind {
 } ig__json_kind;
 
 /* Parse one value of any kind. IG_ERR_FORMAT says line, column and what was found. On
- * failure *root_out is NULL. */
+ * failure *root_out is NULL. Where a whole number passes 64 bits all numbers of the text are
+ * reals, so that whoever reads them can say which is out of its range. */
 IG_WARN_UNUSED ig_status ig__json_parse(ig__json **root_out, const char *text,
                                         size_t n_bytes, ig_error *err);
-/* The same, but a repeated key is a failure. */
+/* The same, but a repeated key is a failure, and a whole number past 64 bits. */
 IG_WARN_UNUSED ig_status ig__json_parse_unique(ig__json **root_out, const char *text,
                                                size_t n_bytes, ig_error *err);
 void ig__json_destroy(ig__json *root); /* the root only; may be NULL */

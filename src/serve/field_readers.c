@@ -39,9 +39,6 @@ static bool refuse_number(ig__reading *r, const char *field, const ig__json *v,
                           const char *kind, double min, double max)
 {
     char found[40];
-    if (max >= 9e15)
-        return ig__refuse(r->bad, field, "%s is %s, wanted is a %s of at least %.10g",
-                          field, shown(found, sizeof found, v), kind, min);
     return ig__refuse(r->bad, field, "%s is %s, wanted is a %s from %.10g to %.10g", field,
                       shown(found, sizeof found, v), kind, min, max);
 }
@@ -54,8 +51,7 @@ bool ig__read_int(ig__reading *r, const char *field, const ig__json *v, double m
     if ((kind != IG_JSON_INT && kind != IG_JSON_REAL) || !(x >= min && x <= max) ||
         x != floor(x))
         return refuse_number(r, field, v, "whole number", min, max);
-    /* a whole number of seed's range is exact only as it stands in the text */
-    *out = kind == IG_JSON_INT ? ig__json_int(v) : (int64_t)x;
+    *out = (int64_t)x;
     return true;
 }
 
@@ -107,7 +103,19 @@ bool ig__read_model(ig__reading *r, const ig__field *f, const ig__json *v)
 bool ig__read_seed(ig__reading *r, const ig__field *f, const ig__json *v)
 {
     r->p->has_seed = true;
-    return ig__read_int(r, f->name, v, f->min, f->max, &r->p->seed);
+    if (ig__json_kind_of(v) == IG_JSON_INT) {
+        r->p->seed = ig__json_int(v);
+        return true;
+    }
+    const double x = ig__json_kind_of(v) == IG_JSON_REAL ? ig__json_real(v) : 0.5;
+    if (x != floor(x) || !(x >= f->min && x < -f->min)) {
+        char found[40];
+        return ig__refuse(r->bad, f->name,
+                          "seed is %s, wanted is a whole number of 64 bits",
+                          shown(found, sizeof found, v));
+    }
+    r->p->seed = (int64_t)x;
+    return true;
 }
 
 static bool add_stop(ig__reading *r, const char *field, const ig__json *v)

@@ -27,7 +27,6 @@ bool ig__refuse(ig__bad *bad, const char *field, const char *fmt, ...)
 #define AT(field)   offsetof(ig__params, field)
 #define STRING_LIST "\"oneOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"items\":"
 #define TOKEN_COUNT 2147483647.0
-#define EXACT_WHOLE 9007199254740992.0
 #define UNDONE(name, endpoints, standard, help)                                            \
     {                                                                                      \
         name, endpoints, IG_FIELD_OWN, 0, 0, 0, ig__read_undone, NULL, standard, help      \
@@ -61,8 +60,9 @@ static const ig__field table[] = {
      "tokens that penalties look back at; -1: all"},
     {"presence_penalty", BOTH, IG_FIELD_REAL, -2, 2, AT(presence_penalty), NULL, NULL, "0", ""},
     {"frequency_penalty", BOTH, IG_FIELD_REAL, -2, 2, AT(frequency_penalty), NULL, NULL, "0", ""},
-    {"seed", BOTH, IG_FIELD_OWN, -EXACT_WHOLE, EXACT_WHOLE, 0, ig__read_seed,
-     "\"type\":\"integer\",\"minimum\":-9007199254740992,\"maximum\":9007199254740992", NULL,
+    {"seed", BOTH, IG_FIELD_OWN, -0x1p63, 0x1p63, 0, ig__read_seed,
+     "\"type\":\"integer\",\"minimum\":-9223372036854775808,\"maximum\":9223372036854775807",
+     NULL,
      "the same seed gives the same answer, whatever else runs; absent: another one each time"},
     {"logit_bias", BOTH, IG_FIELD_OWN, 0, 0, 0, ig__read_bias,
      "\"type\":\"object\",\"maxProperties\":1024,\"propertyNames\":{\"pattern\":\"^[0-9]+$\"},"

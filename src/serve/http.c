@@ -150,7 +150,7 @@ static ig__exchange *begin_exchange(ig__http *h, struct MHD_Connection *c, const
 
 typedef struct sizes {
     size_t n[2]; /* bytes of the query's fields, of headers */
-    int64_t n_hosts;
+    int64_t n_hosts, n_lengths;
 } sizes;
 
 static enum MHD_Result add_size(void *user, enum MHD_ValueKind kind, const char *name,
@@ -159,6 +159,8 @@ static enum MHD_Result add_size(void *user, enum MHD_ValueKind kind, const char 
     sizes *s = user;
     s->n[kind == MHD_HEADER_KIND] += strlen(name) + (value ? strlen(value) : 0) + 2;
     s->n_hosts += kind == MHD_HEADER_KIND && strcasecmp(name, "Host") == 0;
+    s->n_lengths += kind == MHD_HEADER_KIND && (strcasecmp(name, "Content-Length") == 0 ||
+                                                strcasecmp(name, "Transfer-Encoding") == 0);
     return MHD_YES;
 }
 
@@ -176,7 +178,7 @@ static uint64_t announced(const ig__exchange *x)
  * little too large is read first, since a client that only sends would not see an answer. */
 static bool check_head(ig__exchange *x, const char *path, const char *version)
 {
-    sizes s = {{0}, 0};
+    sizes s = {{0}, 0, 0};
     (void)MHD_get_connection_values(x->connection, MHD_HEADER_KIND, add_size, &s);
     (void)MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, add_size, &s);
     const char *coding = ig__http_get_header(x, "Transfer-Encoding");
@@ -187,6 +189,8 @@ static bool check_head(ig__exchange *x, const char *path, const char *version)
         x->fault = 431;
     else if (s.n_hosts > 1 || (s.n_hosts == 0 && strcmp(version, "HTTP/1.1") == 0))
         x->fault = 400;
+    else if (s.n_lengths > 1) /* whoever passed it on may have taken another one */
+        x->fault = 411;
     else if (coding && strcasecmp(coding, "chunked") != 0)
         x->fault = 501;
     x->too_large =

@@ -28,7 +28,7 @@ typedef struct ig__exchange {
     char peer[48];  /* the client's address, without the port */
     ig__buffer body;
     bool too_large; /* the body passes the limit: what was read of it is not here */
-    int fault; /* what is wrong with the head, as a status: 400, 414, 431 or 501; 0: nothing */
+    int fault; /* what is wrong with the head, as a status: 400, 411, 414, 431 or 501; 0: nothing */
     int64_t start_ns;
     void *user; /* the owner's */
 

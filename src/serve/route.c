@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- errors ---- */
 
@@ -207,13 +208,27 @@ static int method_of(const ig__exchange *x)
     return strcmp(x->method, "POST") == 0 ? POST : 0;
 }
 
+/* A name or address of this machine alone, with or without a port. */
+static bool is_local(const char *host)
+{
+    const size_t n = strcspn(host, ":");
+    if (strncmp(host, "[::1]", 5) == 0)
+        return host[5] == 0 || host[5] == ':';
+    if (strncmp(host, "127.", 4) == 0)
+        return strspn(host, "0123456789.") == n;
+    return strcmp(host, "::1") == 0 || (n == 9 && strncasecmp(host, "localhost", n) == 0);
+}
+
 /* Origins: a browser says where a page that calls comes from. Pages of other places may call
- * only if --cors lets them, whatever they send. */
-static bool origin_is_own(const ig__exchange *x, const char *origin)
+ * only if --cors lets them, whatever they send. A page is our own if it came from the host that
+ * it calls; where only this machine is served that host is this machine by name, too: any
+ * other name is one that a stranger made point here. */
+static bool origin_is_own(const ig_server *s, const ig__exchange *x, const char *origin)
 {
     const char *host = ig__http_get_header(x, "Host");
     const char *after = strstr(origin, "://");
-    return host && after && strcmp(after + 3, host) == 0;
+    return host && after && strcmp(after + 3, host) == 0 &&
+           (is_local(host) || !is_local(s->opts.host));
 }
 
 static bool origin_is_allowed(const ig_server *s, const char *origin)
@@ -248,7 +263,7 @@ static bool check_origin(const ig_server *s, ig__exchange *x)
         ig__http_set_header(x, "Vary", "Origin");
         return true;
     }
-    if (origin_is_own(x, origin))
+    if (origin_is_own(s, x, origin))
         return true;
     ig__reply_error(x, 403, "invalid_request_error", "origin_not_allowed", NULL,
                     "pages of this origin may not call this server (--cors lets them)");
@@ -282,14 +297,15 @@ static void refuse_head(ig__exchange *x)
         const char *code, *message;
     } faults[] = {
         {400, "bad_host", "one Host header is wanted"},
+        {411, "bad_length", "one Content-Length or Transfer-Encoding is wanted"},
         {414, "path_too_long", "path and query are too long"},
         {431, "headers_too_large", "the headers are too long"},
         {501, "unknown_encoding", "the only Transfer-Encoding that is known is chunked"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         if (faults[i].status == x->fault)
-            ig__reply_error(x, x->fault, "invalid_request_error", faults[i].code, NULL,
-                            "%s", faults[i].message);
+            ig__reply_error(x, x->fault == 411 ? 400 : x->fault, "invalid_request_error",
+                            faults[i].code, NULL, "%s", faults[i].message);
 }
 
 static void answer(ig_server *s, ig__exchange *x)

@@ -270,8 +270,8 @@ class Tiny(Shared):
         wrong = {
             "temperature": [-1, 101, "1", [1], True], "top_p": [1.1, -0.1], "min_p": [2],
             "typical_p": [0], "top_k": [-1, 1.5], "repeat_penalty": [0],
-            "presence_penalty": [-2.1], "frequency_penalty": [3], "n": [0, 17, 1.5],
-            "max_tokens": [-2, "1"], "max_completion_tokens": [-2], "seed": ["7", 1e30],
+            "presence_penalty": [-2.1], "frequency_penalty": [3], "n": [0, 17, 1.5, 2**64],
+            "max_tokens": [-2, "1"], "max_completion_tokens": [-2], "seed": ["7", 1e30, 2**63, -2**64, 0.5],
             "stop": ["", ["a", ""], [""] * 17, 5, ["\x00"]], "stream": ["yes", 1],
             "logit_bias": [{"x": 1}, {"259": 1}, {"1": 101}, {"1": "1"}, [1]],
             "logprobs": [1], "top_logprobs": [1], "stream_options": [{"include_usage": True}],
@@ -393,6 +393,8 @@ class Tiny(Shared):
                 (400, b"GET /health HTTP/1.1\n"),
                 (400, b"GET /health HTTP/1.1\nHost: a\nHost: b\n"),
                 (501, post + b"Transfer-Encoding: gzip\n"),
+                (400, post + b"Content-Length: 2\nContent-Length: 4\n"),
+                (400, post + b"Content-Length: 2\nTransfer-Encoding: chunked\n"),
                 (413, post + b"Content-Length: 10000000000\n"),
                 (413, post + b"Content-Length: 9000000\nExpect: 100-continue\n"),
                 (400, post),  # no length is no body
@@ -691,8 +693,13 @@ class Guarded(Shared):
                                         headers={**key, "Origin": "https://b.example"})
         self.assertEqual(status, 403)
         self.assertNotIn("Access-Control-Allow-Origin", headers)
-        own = f"http://127.0.0.1:{self.s.port}"
-        self.assertEqual(self.s.ask("GET", "/v1/models", headers={**key, "Origin": own})[0], 200)
+        for host, allowed in {"127.0.0.1": True, "localhost": True, "LOCALHOST": True,
+                              "[::1]": True, "b.example": False, "localhost.b.example": False,
+                              "127.0.0.1.b.example": False, "[::1].b": False}.items():
+            for at in f"{host}:{self.s.port}", host:  # a name may be made to point here
+                status = self.s.ask("GET", "/v1/models", headers={
+                    **key, "Host": at, "Origin": "http://" + at})[0]
+                self.assertEqual(status, 200 if allowed else 403, at)
         status, headers, _ = self.s.ask("OPTIONS", "/v1/chat/completions", headers={
             "Origin": "https://a.example", "Access-Control-Request-Method": "POST"})
         self.assertEqual(status, 204)

@@ -72,7 +72,7 @@ static void values(void **state)
         reads("{\"messages\":[{\"role\":\"system\",\"content\":[{\"type\":\"text\","
               "\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},"
               "{\"role\":\"user\",\"content\":\"\"}],\"temperature\":0,\"top_k\":3,"
-              "\"top_p\":0.5,\"seed\":-9007199254740992,\"n\":2.0,\"max_tokens\":9,"
+              "\"top_p\":0.5,\"seed\":-9223372036854775808,\"n\":2.0,\"max_tokens\":9,"
               "\"max_completion_tokens\":4,\"stop\":[\"x\",\"yz\"],"
               "\"logit_bias\":{\"99\":-100,\"0\":1.5},\"logprobs\":true,"
               "\"top_logprobs\":20,\"stream\":true,"
@@ -83,7 +83,7 @@ static void values(void **state)
     assert_true(params.temperature == 0 && params.top_p == 0.5 &&
                 params.repeat_penalty == 1.5);
     assert_int_equal(params.top_k, 3);
-    assert_true(params.has_seed && params.seed == -9007199254740992);
+    assert_true(params.has_seed && params.seed == INT64_MIN);
     assert_int_equal(params.n, 2);
     assert_int_equal(ig__params_max_tokens(&params, IG_CHAT), 4);
     assert_int_equal(params.n_stop, 2);
