@@ -60,6 +60,7 @@ struct ig__http {
     ig__exchange *waiting;
     int64_t n_connections; /* atomic, relaxed: a gauge that other threads read */
     int64_t sweep_ns, n_half_closed;
+    bool closed_one; /* a connection, since the last run of libmicrohttpd began */
 };
 
 /* ---- the list of exchanges that wait or write ---- */
@@ -301,6 +302,7 @@ static void on_connection(void *user, struct MHD_Connection *c, void **context,
             socket->next->previous = socket->previous;
         ig__free(h->a, socket);
         *context = NULL;
+        h->closed_one = true;
         __atomic_fetch_sub(&h->n_connections, 1, __ATOMIC_RELAXED);
     }
 }
@@ -413,7 +415,10 @@ void ig__http_run(ig__http *h, int64_t grace_ns)
         take_events(h, sleep_ms(h, now, end_ns));
         if (h->connections)
             sweep(h, ig__now_ns());
-        MHD_run(h->daemon);
+        do { /* out of descriptors it takes no connection until it runs behind a closed one */
+            h->closed_one = false;
+            MHD_run(h->daemon);
+        } while (h->closed_one);
     }
 }
 

@@ -2,6 +2,7 @@
 import http.client
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -10,12 +11,16 @@ import time
 
 
 class Served:
-    def __init__(self, binary, model, *options, env=None, measure=False, port=0):
+    def __init__(self, binary, model, *options, env=None, measure=False, port=0, limits=None):
         self.errors = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill
+        def limit():
+            for which, values in (limits or {}).items():
+                resource.setrlimit(which, values)
         self.process = subprocess.Popen(
             [binary, "serve", model, "--port", str(port), "--json",
              *([] if measure else ["--no-measure"]), *options],
-            stdout=subprocess.PIPE, stderr=self.errors, text=True, env=env)
+            stdout=subprocess.PIPE, stderr=self.errors, text=True, env=env,
+            preexec_fn=limit if limits else None)
         line = self.process.stdout.readline()
         if not line:
             self.stop()

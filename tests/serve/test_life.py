@@ -4,6 +4,7 @@
 """
 import json
 import os
+import resource
 import signal
 import socket
 import struct
@@ -125,6 +126,23 @@ class Ending(unittest.TestCase):
         started = time.monotonic()
         self.assertEqual(s.stop(signal.SIGINT), 0)
         self.assertLess(time.monotonic() - started, 10)
+
+    def test_no_descriptors(self):
+        """More clients than descriptors: some wait, and all are answered as others leave."""
+        s = Served(BINARY, tiny_path(), "--quiet", limits={resource.RLIMIT_NOFILE: (40, 40)})
+        try:
+            clients = [s.connect(timeout=10) for _ in range(100)]
+            for c in clients:
+                c.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+            before = s.cpu_s()
+            time.sleep(0.5)
+            self.assertLess(s.cpu_s() - before, 0.2)  # waiting is no work
+            for c in clients:
+                self.assertIn(b" 200 ", read_until(c, b"}\n"))
+                c.close()
+            self.assertEqual(s.json("/health"), {"status": "ok"})
+        finally:
+            self.assertEqual(s.stop(), 0)
 
     def test_refusals(self):
         def fails(*options, words):
