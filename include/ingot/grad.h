@@ -52,7 +52,8 @@ IG_API ig_status ig_backward(ig_tensor *loss);
 IG_API ig_status ig_backward_all(ig_tensor *const *roots, ig_tensor *const *gradients,
                                  int n, const ig_backward_opts *opts);
 /* Gradients with respect to some tensors (leaves or results), which belong to the current scope; no
- * leaf's own gradient changes. out[i] is NULL, without a failure, where nothing flows to x[i]. */
+ * leaf's own gradient changes. out[i] is NULL, without a failure, where nothing flows to x[i]; after a
+ * failure all are NULL. */
 IG_API ig_status ig_gradients(ig_tensor **out, ig_tensor *const *x, int n_x,
                               ig_tensor *const *roots, ig_tensor *const *gradients, int n,
                               const ig_backward_opts *opts);

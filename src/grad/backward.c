@@ -218,13 +218,15 @@ static bool unpack(backward *b, ig__tape *node, ig__gradient *g)
     return true;
 }
 
-/* The gradient of a leaf, if an operator may add to it. */
-static ig_tensor *open_gradient(const backward *b, const ig_tensor *leaf)
+/* What has arrived so far where an edge leads, if an operator may add to it. */
+static ig_tensor *open_gradient(const backward *b, const ig__edge *edge)
 {
-    return leaf && leaf->grad && !leaf->hooks && !b->targets && b->ctx->no_grad &&
-                   is_ours(leaf->grad)
-               ? leaf->grad
-               : NULL;
+    ig_tensor *sum = NULL;
+    if (edge->node)
+        sum = edge->node->d_out[edge->i_out];
+    else if (edge->leaf && !edge->leaf->hooks && !b->targets)
+        sum = edge->leaf->grad;
+    return sum && b->ctx->no_grad && is_ours(sum) ? sum : NULL;
 }
 
 static void take_targets(backward *b, ig__tape *node, bool *failed)
@@ -271,7 +273,7 @@ static bool walk_node(backward *b, ig__tape *node)
     for (int i = 0; i < node->n_in; i++) {
         const ig__edge *edge = &node->edges[i];
         g.in[i] = g.d_in[i] = NULL;
-        g.onto[i] = open_gradient(b, edge->leaf);
+        g.onto[i] = open_gradient(b, edge);
         g.type[i] = edge->leaf   ? &edge->leaf->type
                     : edge->node ? &edge->node->types[edge->i_out]
                                  : NULL;

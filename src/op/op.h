@@ -106,8 +106,8 @@ typedef struct ig__gradient {
     ig_tensor *in[IG_MAX_INPUTS];        /* the saved ones, by `needs` of what is wanted */
     ig_tensor *out[IG_MAX_OUTPUTS];
     ig_tensor *d_out[IG_MAX_OUTPUTS]; /* NULL: zero */
-    /* What input i, a leaf, has of its gradient already, where it may be added to in place instead of
-     * setting d_in[i]; else NULL. */
+    /* What has arrived of input i's gradient already, where it may be added to in place instead of setting
+     * d_in[i]; else NULL. */
     ig_tensor *onto[IG_MAX_INPUTS];
     /* To be set, in the current scope; NULL: zero. May still have a shape that the input was
      * broadcast to, and another dtype: the walk sums and casts. */

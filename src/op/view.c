@@ -249,10 +249,16 @@ static bool slice_view(int64_t *strides, int64_t *offset, const ig__array *in,
     return true;
 }
 
+/* The first piece makes the gradient of the whole, the others are added where they lie in it: n pieces cost
+ * what the whole costs, not n times that. */
 static void slice_gradient(ig__gradient *g)
 {
     const slice_attrs *a = g->attrs;
     const ig__type *type = g->type[0];
+    if (g->onto[0]) {
+        ig_add_into(ig__apply1(&ig__op_slice, a, g->onto[0]), g->d_out[0]);
+        return;
+    }
     ig__region_attrs region;
     memset(&region, 0, sizeof region);
     ig__contiguous_strides(type, region.strides);
@@ -365,11 +371,11 @@ ig_tensor *ig_slice(ig_tensor *x, int dim, int64_t start, int64_t end, int64_t s
     start = start < low ? low : start > high ? high : start;
     end = end < low ? low : end > high ? high : end;
     const int64_t way = step > 0 ? end - start : start - end;
-    const int64_t stride = step > 0 ? step : -step;
+    const int64_t stride = step > 0 ? step : step == INT64_MIN ? INT64_MAX : -step;
     attrs.dim = at;
     attrs.start = start;
-    attrs.step = step;
     attrs.count = way > 0 ? (way - 1) / stride + 1 : 0;
+    attrs.step = attrs.count > 1 ? step : 1;
     return ig__apply1(&ig__op_slice, &attrs, x);
 }
 

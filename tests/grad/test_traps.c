@@ -365,6 +365,104 @@ static void test_long_sums(void **state)
     well();
 }
 
+/* ---- pieces ------------------------------------------------------------------------------------------ */
+
+static int count_of(const char *text, const char *word)
+{
+    int n = 0;
+    for (; (text = strstr(text, word)); text += strlen(word))
+        n++;
+    return n;
+}
+
+/* A tensor taken apart: one gradient of its size is made, and each piece's is added in its place. From a
+ * leaf and from a result; pieces that overlap, steps, some unused. */
+static void test_pieces(void **state)
+{
+    (void)state;
+    enum { ROWS = 9, WIDTH = 5 };
+    for (int leaf = 0; leaf < 2; leaf++) {
+        float values[ROWS * WIDTH];
+        double wanted[ROWS * WIDTH];
+        for (int i = 0; i < ROWS * WIDTH; i++) {
+            values[i] = (float)(i % 7) - 3;
+            wanted[i] = 0;
+        }
+        ig_tensor *x = ig_tensor_require_grad(
+            ig_tensor_from(ctx, IG_DTYPE_F32, IG_SHAPE(ROWS, WIDTH), values), true);
+        assert_int_equal(ig_capture_begin(ctx, NULL), IG_OK);
+        ig_tensor *h = leaf ? x : ig_scale(x, 2), *loss = NULL;
+        for (int i = 0; i < ROWS - 1; i++) {
+            ig_tensor *y = total(ig_scale(ig_select(h, 0, i), i + 1));
+            loss = loss ? ig_add(loss, y) : y;
+            for (int j = 0; j < WIDTH; j++)
+                wanted[i * WIDTH + j] += (i + 1) * (leaf ? 1 : 2);
+        }
+        loss = ig_add(loss, total(ig_slice(h, 1, -1, IG_END, -2)));
+        for (int i = 0; i < ROWS; i++)
+            for (int j = WIDTH - 1; j >= 0; j -= 2)
+                wanted[i * WIDTH + j] += leaf ? 1 : 2;
+        assert_int_equal(ig_backward(loss), IG_OK);
+        ig_program *program;
+        static char text[1 << 16];
+        assert_int_equal(
+            ig_capture_end_with(&program, ctx, &(ig_capture_opts){.without = ~0u}, NULL),
+            IG_OK);
+        ig_program_text(program, text, sizeof text);
+        assert_int_equal(count_of(text, "view_put"), 1);
+        check("pieces", ig_tensor_grad(x), wanted, ROWS * WIDTH, 0);
+        ig_program_destroy(program);
+    }
+}
+
+/* A step as large as can be, and the least one, take one element. */
+static void test_extreme_slices(void **state)
+{
+    (void)state;
+    const int64_t steps[] = {INT64_MAX, INT64_MIN};
+    for (int i = 0; i < 2; i++) {
+        ig_tensor *x = vector(3, (const float[]){1, 2, 3});
+        ig_tensor *wide = ig_expand(ig_unsqueeze(x, 1), IG_SHAPE(3, 2));
+        ig_tensor *y = ig_slice(wide, 0, i ? -1 : 0, IG_END, steps[i]);
+        CHECK("slice", y, 0, i ? 3 : 1, i ? 3 : 1);
+        assert_int_equal(ig_backward(total(y)), IG_OK);
+        CHECK("gradient", ig_tensor_grad(x), 0, i ? 0 : 2, 0, i ? 2 : 0);
+    }
+}
+
+/* What comes out of gradients that fail is NULL, whatever was there. */
+static void test_gradients_fail(void **state)
+{
+    (void)state;
+    ig_tensor *x = vector(2, (const float[]){1, 2}), *y = ig_mul(x, x);
+    ig_tensor *out[2], *const in[2] = {x, NULL}, *no_root = NULL, *loss = total(y);
+    for (int i = 0; i < 5; i++) {
+        out[0] = out[1] = x;
+        ig_status status;
+        if (i == 0) /* no root */
+            status = ig_gradients(out, in, 2, &no_root, NULL, 1, NULL);
+        else if (i == 1) /* no such tensor */
+            status = ig_gradients(out, in, 2, &loss, NULL, 1, NULL);
+        else if (i == 2) { /* a root of two numbers */
+            out[1] = NULL;
+            status = ig_gradients(out, in, 1, &y, NULL, 1, NULL);
+        } else if (i == 3) { /* the context has failed before */
+            ig_add(x, vector(3, (const float[]){1, 2, 3}));
+            status = ig_gradients(out, in, 2, &loss, NULL, 1, NULL);
+        } else { /* half way: what backward needs has changed */
+            out[1] = NULL;
+            const bool was = ig_grad_enable(ctx, false);
+            ig_scale_into(x, 2);
+            ig_grad_enable(ctx, was);
+            status = ig_gradients(out, in, 1, &loss, NULL, 1, NULL);
+        }
+        assert_int_not_equal(status, IG_OK);
+        assert_null(out[0]);
+        assert_null(out[1]);
+        ig_context_clear(ctx);
+    }
+}
+
 /* ---- running --------------------------------------------------------------------------------------- */
 
 static int begin(void **state)
@@ -397,7 +495,8 @@ int main(void)
         BOTH(test_overlapping_copy),    BOTH(test_extreme_rows),
         BOTH(test_branch_not_taken),    BOTH(test_places),
         BOTH(test_cross_entropy),       BOTH(test_batch_in_parts),
-        BOTH(test_long_sums),
+        BOTH(test_long_sums),           BOTH(test_pieces),
+        BOTH(test_extreme_slices),      BOTH(test_gradients_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
