@@ -66,10 +66,10 @@ bool args_read_real(double *out, const char *text)
     return *end == 0 && isfinite(*out);
 }
 
-/* "0 to 1", or the one bound that matters: the other is out of anybody's reach. */
-static const char *range_text(char *text, size_t cap, const args_option *o)
+/* "0 to 1", or the one bound that matters where the other is out of reach: not of this number. */
+static const char *range_text(char *text, size_t cap, const args_option *o, double x)
 {
-    if (o->max > 1e9)
+    if (o->max > 1e9 && x <= o->max)
         snprintf(text, cap, "of at least %.10g", o->min);
     else
         snprintf(text, cap, "from %.10g to %.10g", o->min, o->max);
@@ -81,7 +81,7 @@ static int bad_number(const args_verb *verb, const args_option *o, const char *t
     char range[64];
     return report_usage("%s: %s is '%s', wanted is a %s %s", verb->name, o->name, text,
                         o->kind == ARGS_REAL ? "number" : "whole number",
-                        range_text(range, sizeof range, o));
+                        range_text(range, sizeof range, o, strtod(text, NULL)));
 }
 
 static bool read_int(int64_t *out, const args_option *o, const char *text, size_t n)

@@ -139,6 +139,16 @@ static int tell_json(report *out, answer *a, const session *s)
     return report_json(out, object);
 }
 
+/* The answer to no token: none. */
+static int tell_nothing(report *out, const run_opts *o, const session *s)
+{
+    answer none = {.out = out};
+    const int code = o->json ? tell_json(out, &none, s) : EXIT_OK;
+    if (code == EXIT_OK && report_flush(out))
+        report_note("run: nothing to evaluate");
+    return code;
+}
+
 static int answer_prompt(report *out, const run_opts *o, const char *path, const input *in)
 {
     session s;
@@ -154,7 +164,7 @@ static int answer_prompt(report *out, const run_opts *o, const char *path, const
     if (code == EXIT_OK)
         code = encode(&a, &s, o, in);
     if (code == EXIT_OK && a.prompt.n == 0) { /* bytes that the vocabulary does not know */
-        report_note("run: nothing to evaluate");
+        code = tell_nothing(out, o, &s);
         goto done;
     }
     if (code == EXIT_OK)
@@ -190,7 +200,7 @@ static int run(report *out, const void *opts, const char *const *operands, int n
         if (access(operands[0], R_OK))
             code = report_fail("run: cannot read %s", operands[0]);
         else
-            report_note("run: nothing to evaluate");
+            code = tell_nothing(out, o, &(session){0});
     } else if (code == EXIT_OK) {
         code = answer_prompt(out, o, operands[0], &in);
     }

@@ -127,6 +127,8 @@ static void numbers_are_strict(void **state)
     assert_fails("run|M|-n|-2", 2, "of at least -1");
     assert_fails("run|M|-n|99999999999999999999", 2, "--tokens is '99999999999999999999'");
     assert_fails("run|M|-n|0x10", 2, "--tokens is '0x10'");
+    assert_fails("run|M|--top-k|-1", 2, "wanted is a whole number of at least 0");
+    assert_fails("run|M|--top-k|99999999999", 2, "a whole number from 0 to 1073741824");
     assert_fails("run|M|--top-p|1.01", 2, "wanted is a number from 1e-06 to 1");
     assert_fails("run|M|--top-p|nan", 2, "--top-p is 'nan'");
     assert_fails("run|M|--temp|inf", 2, "--temp is 'inf'");
@@ -164,6 +166,12 @@ static void empty_input_is_no_failure(void **state)
     assert_int_equal(o.code, 0);
     assert_int_equal(o.n_out, 0);
     assert_line(o.err, "nothing to evaluate");
+    program_free(&o);
+    o = program_words("run|/dev/null|--json", NULL);
+    assert_int_equal(o.code, 0);
+    assert_line(o.err, "nothing to evaluate");
+    assert_non_null(
+        strstr(o.out, "{\"text\": \"\", \"prompt_tokens\": [], \"tokens\": []"));
     program_free(&o);
     o = program_words("run|/dev/null|-p||--raw", "\n");
     assert_int_equal(o.code, 0);
