@@ -1,14 +1,16 @@
 /* Packing of f32, bf16 and f16 to f32 slices and panels.
  *
  * Values that lie side by side along the rows (columns) of a slice are copied line by line;
- * those that lie side by side along K are transposed, 16 x 16 at a time. Lines are stored
- * whole and in order: what one writes too much the next overwrites, and a packed block has
+ * those that lie side by side along K are transposed, 16 x 16 at a time: these are stored
+ * whole and in order: what one line writes too much the next overwrites, and a packed block has
  * 64 bytes of room behind it.
  */
 #include "kernel/avx512/matmul_avx512.h"
 
 #define MR IG_MM_ROWS_AVX512
 #define NR IG_MM_COLUMNS_AVX512
+
+enum { LINES = 16 };
 
 /* 16 values from i on; those without a bit in `mask` are 0 and not read. */
 IG_MM_INLINE __m512 read_line(const void *x, int64_t i, __mmask16 mask,
@@ -50,6 +52,26 @@ IG_MM_INLINE void pack_transposed(float *y, const void *x, int64_t at, int64_t r
     }
 }
 
+/* m values side by side, k lines of them `step` apart. A few lines for all slices, then the next few:
+ * read from end to end a line is fetched ahead, which a slice's part of many lines is not. */
+IG_MM_INLINE void pack_lines(float *y, const void *x, int64_t step, int64_t m, int64_t k,
+                             const ig__mm_type type)
+{
+    const int64_t n_slices = ig__mm_slices(m, MR);
+    for (int64_t j = 0; j < k; j += LINES) {
+        const int64_t end = k - j < LINES ? k : j + LINES;
+        for (int64_t s = 0; s < n_slices; s++) {
+            const int64_t begin = ig__mm_slice_begin(m, n_slices, s);
+            const int64_t h = ig__mm_slice_begin(m, n_slices, s + 1) - begin;
+            const __mmask16 mask = ig__mm_mask16(h);
+            float *to = y + begin * k;
+            for (int64_t i = j; i < end; i++)
+                _mm512_mask_storeu_ps(to + i * h, mask,
+                                      read_line(x, begin + i * step, mask, type));
+        }
+    }
+}
+
 IG_MM_INLINE void pack_a(void *to, const void *from, int64_t row, int64_t step, int64_t m,
                          int64_t k, const ig__mm_type type)
 {
@@ -58,17 +80,15 @@ IG_MM_INLINE void pack_a(void *to, const void *from, int64_t row, int64_t step, 
         ig__mm_pack_a_f32(y, from, row, step, m, k, MR, type);
         return;
     }
+    if (step != 1) {
+        pack_lines(y, from, step, m, k, type);
+        return;
+    }
     const int64_t n_slices = ig__mm_slices(m, MR);
     for (int64_t s = 0; s < n_slices; s++) {
         const int64_t begin = ig__mm_slice_begin(m, n_slices, s);
         const int64_t h = ig__mm_slice_begin(m, n_slices, s + 1) - begin;
-        if (step == 1) {
-            pack_transposed(y, from, begin * row, row, h, k, h, type);
-        } else {
-            const __mmask16 mask = ig__mm_mask16(h);
-            for (int64_t j = 0; j < k; j++)
-                _mm512_storeu_ps(y + j * h, read_line(from, begin + j * step, mask, type));
-        }
+        pack_transposed(y, from, begin * row, row, h, k, h, type);
         y += h * k;
     }
 }
