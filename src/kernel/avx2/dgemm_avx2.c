@@ -22,6 +22,7 @@ IG_MM_INLINE __m256i mask_of(int64_t n)
 #define SOURCE_AHEAD          16
 #define STEPS(k)              (k)
 #define READS_SOURCE          1
+#define FETCHES_INSIDE        0
 #define V_ZERO()              _mm256_setzero_pd()
 #define V_SET1(x)             _mm256_set1_pd(x)
 #define V_LOAD(p)             _mm256_loadu_pd(p)

@@ -24,6 +24,7 @@ IG_MM_INLINE __m256i mask_of(int64_t n)
 #define SOURCE_AHEAD          16
 #define STEPS(k)              (k)
 #define READS_SOURCE          1
+#define FETCHES_INSIDE        0
 #define V_ZERO()              _mm256_setzero_ps()
 #define V_SET1(x)             _mm256_set1_ps(x)
 #define V_LOAD(p)             _mm256_loadu_ps(p)

@@ -13,6 +13,7 @@
 #define SOURCE_AHEAD          16
 #define STEPS(k)              (((k) + 1) / 2)
 #define READS_SOURCE          0
+#define FETCHES_INSIDE        1
 #define V_ZERO()              _mm512_setzero_ps()
 #define V_SET1(x)             _mm512_set1_ps(x)
 #define V_LOAD(p)             _mm512_loadu_ps(p)

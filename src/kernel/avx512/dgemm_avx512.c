@@ -18,6 +18,7 @@ IG_MM_INLINE __mmask8 mask_of(int64_t n)
 #define SOURCE_AHEAD          16
 #define STEPS(k)              (k)
 #define READS_SOURCE          1
+#define FETCHES_INSIDE        1
 #define V_ZERO()              _mm512_setzero_pd()
 #define V_SET1(x)             _mm512_set1_pd(x)
 #define V_LOAD(p)             _mm512_loadu_pd(p)
