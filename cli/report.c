@@ -103,6 +103,9 @@ void report_note(const char *fmt, ...)
 
 int report_error(const char *verb, const ig_error *err)
 {
+    const size_t n = strlen(verb); /* a message may begin with the verb's name already */
+    if (strncmp(err->message, verb, n) == 0 && err->message[n] == ':')
+        return report_fail("%s", err->message);
     return report_fail("%s: %s", verb, err->message);
 }
 

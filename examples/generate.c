@@ -1,4 +1,4 @@
-/* Generate text with the installed library:
+/* Generate text with the installed library (docs/install.md):
  *     cc generate.c -o generate $(pkg-config --cflags --libs ingot)
  *     ./generate model.gguf "The capital of France is" */
 #include <ingot/ingot.h>

@@ -195,11 +195,13 @@ static inline void learn_speed(ig_context *ig, double n, const char *things, dou
     ig_machine m;
     learn_must(ig_machine_measure(&m, ig, 0.5, NULL, &err), &err);
     const double multiply = ops / m.f32_ops_s, move = bytes / m.read_bytes_s;
-    printf("speed: %.2f ms a step, %.0f %s a second, %.1f GFLOP/s of %.0f\n"
-           "limit: %.2f ms to multiply and %.2f to move, on %d threads: %.0f %% reached\n",
-           1e3 * seconds, n / seconds, things, ops / seconds / 1e9, m.f32_ops_s / 1e9,
-           1e3 * multiply, 1e3 * move, ig_context_threads(ig),
-           100 * (multiply + move) / seconds);
+    const double a_second = seconds < 1e-3 ? 1e6 : 1e3;
+    const char *unit = seconds < 1e-3 ? "us" : "ms";
+    printf("speed: %.2f %s a step, %.0f %s a second, %.1f GFLOP/s of %.0f\n"
+           "limit: %.2f %s to multiply and %.2f to move, on %d threads: %.0f %% reached\n",
+           a_second * seconds, unit, n / seconds, things, ops / seconds / 1e9,
+           m.f32_ops_s / 1e9, a_second * multiply, unit, a_second * move,
+           ig_context_threads(ig), 100 * (multiply + move) / seconds);
 }
 
 #endif

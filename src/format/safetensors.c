@@ -129,10 +129,11 @@ static ig_status read_header(ig_tensor_file *f, ig_error *err)
         n = n << 8 | length[i];
     const uint64_t left = file_bytes - sizeof length;
     if (n > left || n > HEADER_MAX)
-        return ig__fail(err, IG_ERR_FORMAT,
-                        "%s: byte 0: the header's length is %" PRIu64 ", %" PRIu64
-                        " bytes are left, allowed are %" PRIu64,
-                        f->path, n, left, HEADER_MAX);
+        return ig__fail(
+            err, IG_ERR_FORMAT,
+            "%s: is no safetensors file: byte 0: the header's length is %" PRIu64
+            ", %" PRIu64 " bytes are left, allowed are %" PRIu64,
+            f->path, n, left, HEADER_MAX);
     f->data_at = sizeof length + n;
     f->data_bytes = left - n;
     char *text = ig__alloc(f->a, (size_t)n);

@@ -317,6 +317,10 @@ static bool is_count(const char *name)
 static ig_status check_file(const ig_params *p, const ig_tensor_file *file,
                             const char *path, ig_error *err)
 {
+    if (p->n == 0 && ig_tensor_file_count(file) > 0)
+        return ig__fail(err, IG_ERR_ARGUMENT,
+                        "%s: the network has no parameters yet: run it once, then load",
+                        path);
     for (int64_t i = 0; i < p->n; i++)
         IG_TRY(check_entry(&p->entries[i], file, path, err));
     for (int64_t i = 0; i < ig_tensor_file_count(file); i++) {

@@ -238,6 +238,27 @@ static ig_tensor *contract(ig_tensor *x, term *t, ig_tensor *y, term *u, uint32_
     return ig_reshape(ig_matmul(p, q), out.n, result);
 }
 
+/* A letter has one size in all operands; a failure is on the context. */
+static bool sizes_agree(const char *equation, const term *terms, ig_tensor *const *x, int n)
+{
+    int64_t size[LETTERS];
+    memset(size, -1, sizeof size);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < terms[i].n; k++) {
+            const int64_t here = ig_tensor_dim(x[i], k);
+            int64_t *first = &size[terms[i].letter[k]];
+            if (*first >= 0 && *first != here) {
+                ig__fail_on(x[0]->ctx, IG_ERR_SHAPE,
+                            "einsum: '%s': %c is %lld in one operand and %lld in another",
+                            equation, 'a' + terms[i].letter[k], (long long)*first,
+                            (long long)here);
+                return false;
+            }
+            *first = here;
+        }
+    return true;
+}
+
 ig_tensor *ig_einsum(const char *equation, ig_tensor *const *x, int n)
 {
     enum { MOST = 8 };
@@ -266,6 +287,8 @@ ig_tensor *ig_einsum(const char *equation, ig_tensor *const *x, int n)
             "einsum: '%s' does not describe %d operands (letters a to z once in "
             "a term, 'ab,bc->ac')",
             equation, n);
+    if (!sizes_agree(equation, terms, x, n))
+        return NULL;
     ig_tensor *y = x[0];
     term t = terms[0];
     for (int i = 1; i < n; i++) {

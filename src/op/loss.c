@@ -26,7 +26,8 @@ static ig_status check(const char *op, const ig__type *x, const ig__type *t, ig_
 {
     if (!ig__is_float(x->dtype) || !ig__is_int(t->dtype) || x->n_dims < 1 ||
         t->n_dims != x->n_dims - 1 || x->dims[x->n_dims - 1].plus < 1)
-        return ig__fail_shapes(err, op, "wants logits [..,V] and targets [..]", x, t);
+        return ig__fail_shapes(
+            err, op, "wants logits [..,V] of floats and targets [..] of integers", x, t);
     for (int i = 0; i < t->n_dims; i++)
         if (!ig__dim_same(x->dims[i], t->dims[i]))
             return ig__fail_shapes(err, op, "wants a target for each row", x, t);

@@ -325,7 +325,9 @@ static void answer(ig_server *s, ig__exchange *x)
     } else if (!(r->flags & OPEN) && !has_key(s, x)) {
         ig__http_set_header(x, "WWW-Authenticate", "Bearer");
         ig__reply_error(x, 401, "invalid_request_error", "invalid_api_key", NULL,
-                        "a key is needed: Authorization: Bearer KEY");
+                        ig__http_get_header(x, "Authorization")
+                            ? "the key is none of this server's: Authorization: Bearer KEY"
+                            : "a key is needed: Authorization: Bearer KEY");
     } else if (!(method_of(x) & r->methods)) {
         refuse_method(x, r);
     } else if (x->too_large) {

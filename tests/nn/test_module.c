@@ -308,6 +308,8 @@ static void test_files(void **state)
     assert_true(data(ig_params_find(g.p, "a.weight"))[0] == first + 1);
     end(&g);
     g = begin(1);
+    assert_int_equal(ig_params_load(g.p, path, &error), IG_ERR_ARGUMENT);
+    assert_non_null(strstr(error.message, "no parameters yet"));
     two_layers(&g, 5);
     assert_int_equal(ig_params_load(g.p, path, &error), IG_ERR_SHAPE);
     assert_non_null(strstr(error.message, "a.weight"));

@@ -664,6 +664,9 @@ class Guarded(Shared):
             self.assertEqual(self.status(None, path), 200)
         status, _, raw = self.s.ask("POST", "/v1/completions", {"prompt": "x"})
         self.assertEqual((status, json.loads(raw)["error"]["code"]), (401, "invalid_api_key"))
+        self.assertIn("a key is needed", json.loads(raw)["error"]["message"])
+        _, _, raw = self.s.ask("POST", "/v1/completions", {"prompt": "x"}, {"Authorization": "Bearer wrong"})
+        self.assertIn("none of this server's", json.loads(raw)["error"]["message"])
 
     def test_reload(self):
         self.set_keys("third-key")

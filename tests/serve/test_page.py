@@ -463,6 +463,7 @@ def two_tabs_agree(page):
     page.click("#more")
     page.press("Delete")
     page.click("#ask-yes")
+    page.until("no conversation", "return !$('empty').hidden")
     page.driver.close()
     page.driver.switch_to.window(first)
     page.until("the deletion", "return !$('empty').hidden && /another tab/.test($('notice').textContent)")

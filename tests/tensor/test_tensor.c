@@ -359,6 +359,9 @@ static void test_einsum(void **state)
     fails(ig_einsum("ij,jk", ab, 2), "einsum", "ij,jk");
     fails(ig_einsum("ij,jk->iz", ab, 2), "einsum", "no");
     fails(ig_einsum("ijk,jk->i", ab, 2), "einsum", "ijk");
+    /* as many elements, but not the same sizes */
+    fails(ig_einsum("ij,ji->", aa, 2), "einsum", "j is 3 in one operand and 2 in another");
+    fails(ig_einsum("ij,ki->ik", aa, 2), "einsum", "i is 2 in one operand and 3");
 }
 
 /* ---- random ---------------------------------------------------------------------------------- */
