@@ -13,10 +13,10 @@ binary=${1:-build/release/ingot}
 seconds=${2:-60}
 venv=build/fuzz-venv
 [ -x "$binary" ] || die "no $binary: build it first"
-[ -x "$venv/bin/schemathesis" ] || {
-    say "installing schemathesis"
-    python3 -m venv "$venv" >&2 && "$venv/bin/pip" --quiet install schemathesis >&2 ||
-        die "schemathesis cannot be installed"
+[ -x "$venv/bin/openapi-spec-validator" ] || {
+    say "installing schemathesis and openapi-spec-validator"
+    python3 -m venv "$venv" >&2 && "$venv/bin/pip" --quiet install schemathesis openapi-spec-validator >&2 ||
+        die "they cannot be installed"
 }
 work=$(mktemp -d) || die "no temporary folder"
 server=
@@ -33,6 +33,10 @@ until [ -s "$work/about" ]; do
     sleep 0.1
 done
 url=$(sed -n 's/.*"url": *"\([^"]*\)".*/\1/p' "$work/about")
+"$venv/bin/python" - "$url/openapi.json" <<'END' || die "the description is not OpenAPI's"
+import json, sys, urllib.request, openapi_spec_validator
+openapi_spec_validator.validate(json.load(urllib.request.urlopen(sys.argv[1])))
+END
 say "schemathesis against $url, $seconds s at most"
 timeout --signal=INT "$seconds" "$venv/bin/schemathesis" run "$url/openapi.json" \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,negative_data_rejection \

@@ -270,27 +270,27 @@ static void write_bound(ig__buffer *b, const char *name, double x)
     ig__buffer_printf(b, ",\"%s\":%.17g", name, x);
 }
 
-/* Fields that are not done have no place in the schema. */
-static void write_property(ig__buffer *b, const ig__field *f)
+/* Fields that are not done have no place in the schema. Null asks for the default, so that
+ * only what is required cannot be null. */
+static void write_property(ig__buffer *b, const ig__field *f, bool required)
 {
     ig__json_write_text(b, f->name);
     ig__buffer_append_text(b, ":{");
     if (f->kind == IG_FIELD_INT || f->kind == IG_FIELD_REAL) {
-        ig__buffer_printf(b, "\"type\":\"%s\"",
+        ig__buffer_printf(b, "\"type\":[\"%s\",\"null\"]",
                           f->kind == IG_FIELD_INT ? "integer" : "number");
         write_bound(b, "minimum", f->min);
         write_bound(b, "maximum", f->max);
-    } else if (f->kind == IG_FIELD_BOOL) {
-        ig__buffer_append_text(b, "\"type\":\"boolean\"");
-    } else if (f->schema) {
-        ig__buffer_append_text(b, f->schema);
-    }
-    if (b->data && b->data[b->n - 1] != '{')
         ig__buffer_append_char(b, ',');
+    } else if (f->kind == IG_FIELD_BOOL) {
+        ig__buffer_append_text(b, "\"type\":[\"boolean\",\"null\"],");
+    } else if (f->schema) {
+        ig__buffer_printf(b, required ? "%s," : "\"anyOf\":[{%s},{\"type\":\"null\"}],",
+                          f->schema);
+    }
     ig__buffer_append_text(b, "\"description\":\"");
     ig__buffer_append_text(b, f->help);
     ig__buffer_append_char(b, '"');
-    ig__buffer_append_text(b, ",\"nullable\":true");
     if (f->standard)
         ig__buffer_printf(b, ",\"default\":%s", f->standard);
     ig__buffer_append_char(b, '}');
@@ -298,8 +298,9 @@ static void write_property(ig__buffer *b, const ig__field *f)
 
 void ig__fields_write_schema(ig__buffer *b, ig__endpoint endpoint)
 {
+    const char *required = endpoint == IG_CHAT ? "messages" : "prompt";
     ig__buffer_printf(b, "{\"type\":\"object\",\"required\":[\"%s\"],\"properties\":{",
-                      endpoint == IG_CHAT ? "messages" : "prompt");
+                      required);
     bool first = true;
     for (int i = 0; i < N_FIELDS; i++) {
         const bool undone = table[i].kind == IG_FIELD_OWN && !table[i].schema;
@@ -308,7 +309,7 @@ void ig__fields_write_schema(ig__buffer *b, ig__endpoint endpoint)
         if (!first)
             ig__buffer_append_char(b, ',');
         first = false;
-        write_property(b, &table[i]);
+        write_property(b, &table[i], strcmp(table[i].name, required) == 0);
     }
     ig__buffer_append_text(b, "}}");
 }

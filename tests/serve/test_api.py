@@ -89,6 +89,17 @@ class Tiny(Shared):
         fields = api["components"]["schemas"]["ChatRequest"]["properties"]
         self.assertEqual((fields["top_p"]["minimum"], fields["top_p"]["maximum"]), (0, 1))
         self.assertIn("/v1/completions", api["paths"])
+        # 3.1's words: null is a type there, and names of properties have a pattern
+        self.assertEqual(api["openapi"], "3.1.0")
+        self.assertNotIn("nullable", json.dumps(api))
+        self.assertNotIn("null", json.dumps(fields["messages"]))
+        for name in "seed", "stop", "logit_bias", "n", "stream":
+            self.assertIn('"null"', json.dumps(fields[name]), name)
+        try:
+            import openapi_spec_validator
+        except ImportError:
+            return
+        openapi_spec_validator.validate(api)
 
     def test_tokenize(self):
         ids = self.s.json("/tokenize", {"content": "aé<|im_end|>"})["tokens"]
@@ -108,7 +119,7 @@ class Tiny(Shared):
         api = self.s.json("/openapi.json")["components"]["schemas"]
         for name, field in api["TokenizeRequest"]["properties"].items():
             got, _, _ = self.s.ask("POST", "/tokenize", {"content": "a", name: None})
-            self.assertEqual(got, 200 if field.get("nullable") else 400, name)
+            self.assertEqual(got, 200 if "null" in field["type"] else 400, name)
 
     def test_apply_template(self):
         got = self.s.json("/apply-template", {"messages": [
@@ -178,7 +189,7 @@ class Tiny(Shared):
         for fields in {}, {"max_tokens": -1}:
             n, finish, got = ask(**fields)
             self.assertEqual(finish, "length")
-            self.assertIn(got["usage"]["total_tokens"], (511, 512, 513))
+            self.assertEqual(got["usage"]["total_tokens"], 512)
         self.assertEqual(self.s.complete("x", logit_bias=FORCE_A)["usage"]["completion_tokens"],
                          16)
 
@@ -338,7 +349,7 @@ class Tiny(Shared):
             self.assertEqual(got["code"], "context_length_exceeded")
             self.assertEqual((got["n_prompt_tokens"], got["n_ctx"]), (600, 512))
         got = self.s.complete("a" * 510, max_tokens=100, logit_bias=FORCE_A)
-        self.assertLessEqual(got["usage"]["completion_tokens"], 3)
+        self.assertEqual(got["usage"]["completion_tokens"], 2)
         self.s.complete("a" * 1000000, 400)
 
     def test_bodies(self):

@@ -115,6 +115,12 @@ class Image(unittest.TestCase):
         self.assertEqual({w for w in entry if w.startswith("--")} - options_of_serve(), set())
         self.assertIn("EXPOSE 8080", run)
 
+    def test_context(self):
+        """What was built here stays here: the cache of a build names this folder."""
+        kept_out = (ROOT / ".dockerignore").read_text().split()
+        for name in ".git", "build", "build-*":
+            self.assertIn(name, kept_out)
+
 
 if __name__ == "__main__":
     BINARY = sys.argv.pop(1)
