@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     for (int endpoint = IG_CHAT; endpoint <= IG_COMPLETION; endpoint++) {
         ig__json *root;
         ig__bad bad;
-        if (!ig__request_parse(&root, (const char *)data, n, &bad)) {
+        if (!ig__request_parse(&root, &a, (const char *)data, n, &bad)) {
             check_refusal(&bad);
             continue;
         }

@@ -27,9 +27,10 @@ typedef struct ig_server_opts {
     const char
         *host; /* name or address to listen at; NULL: 127.0.0.1, this machine alone */
     int port;  /* 0: any that is free */
-    const char *name;        /* of the model in answers; NULL: "ingot" */
+    const char *name;        /* of the model in answers, 1 to 127 bytes; NULL: "ingot" */
     const char *key_file;    /* API keys, one a line; NULL: none is asked for */
-    const char *const *cors; /* [n_cors] origins that browsers may call from, "*": all */
+    const char *const *cors; /* [n_cors] origins that browsers may call from, as they
+                                write them ("https://a.example"); "*": all */
     int64_t n_cors;
     const char *tls_certificate; /* PEM files, both or none: TLS */
     const char *tls_key;

@@ -192,7 +192,9 @@ bool ig__read_bias(ig__reading *r, const ig__field *f, const ig__json *v)
                 "logit_bias names token '%.*s', wanted is an id from 0 to %lld",
                 (int)(n_key < 20 ? n_key : 20), key, (long long)r->vocab - 1);
         double bias;
-        const ig__field one = {.name = "logit_bias", .min = -100, .max = 100};
+        char field[40];
+        (void)snprintf(field, sizeof field, "logit_bias.%lld", (long long)id);
+        const ig__field one = {.name = field, .min = -100, .max = 100};
         if (!ig__read_real(r, &one, ig__json_value(it), &bias))
             return false;
         r->p->bias[r->p->n_bias++] = (ig_logit_bias){(int32_t)id, (float)bias};

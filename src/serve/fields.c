@@ -1,11 +1,14 @@
 /* The table of fields: reading a request by it, and writing the schema from it. */
 #include "serve/fields_int.h"
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "serve/json_write.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool ig__refuse(ig__bad *bad, const char *field, const char *fmt, ...)
@@ -178,7 +181,7 @@ static bool check_together(ig__reading *r)
                           "stream_options is given, but stream is not true");
     if (r->endpoint != IG_CHAT)
         return true;
-    if (p->n_top >= 0 && !p->want_logprobs)
+    if (p->n_top > 0 && !p->want_logprobs)
         return ig__refuse(r->bad, "top_logprobs",
                           "top_logprobs is given, but logprobs is not true");
     if (p->want_logprobs)
@@ -245,7 +248,65 @@ static int depth_of(const char *text, size_t n)
     return deepest;
 }
 
-bool ig__request_parse(ig__json **root_out, const char *text, size_t n, ig__bad *bad)
+/* Behind the number at text[i]; i: none as JSON has them begins there. */
+static size_t number_end(const char *text, size_t i)
+{
+    static const char digits[] = "0123456789";
+    size_t end = i + strspn(text + i, digits);
+    if (end == i || (text[i] == '0' && end > i + 1))
+        return i;
+    if (text[end] == '.') {
+        const size_t n = strspn(text + end + 1, digits);
+        end += n > 0 ? n + 1 : 0;
+    }
+    if (text[end] == 'e' || text[end] == 'E') {
+        const size_t sign = text[end + 1] == '-' || text[end + 1] == '+';
+        const size_t n = strspn(text + end + 1 + sign, digits);
+        end += n > 0 ? 1 + sign + n : 0;
+    }
+    return end;
+}
+
+/* JSON's numbers have no bound, a double has: one beyond it (1e400, at least five letters) is made
+ * 1e308, which is beyond every field's range too, so that the field is named. */
+static bool shorten_numbers(char *text, size_t n)
+{
+    bool in_string = false, changed = false;
+    for (size_t i = 0; i < n; i++) {
+        if (in_string && text[i] == '\\') {
+            i++;
+        } else if (text[i] == '"') {
+            in_string = !in_string;
+        } else if (!in_string) {
+            const size_t end = number_end(text, i);
+            char *stop;
+            if (end > i && isinf(strtod(text + i, &stop)) && stop == text + end) {
+                memcpy(text + i, "1e308", 5);
+                memset(text + i + 5, ' ', end - i - 5);
+                changed = true;
+            }
+            i = end > i ? end - 1 : i;
+        }
+    }
+    return changed;
+}
+
+static ig_status parse_shortened(ig__json **root_out, const ig_allocator *a,
+                                 const char *text, size_t n, ig_error *err)
+{
+    char *copy = ig__alloc(a, n + 1);
+    if (!copy)
+        return ig__fail_memory(err, "json", n + 1);
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    const ig_status status =
+        shorten_numbers(copy, n) ? ig__json_parse(root_out, copy, n, err) : IG_ERR_FORMAT;
+    ig__free(a, copy);
+    return status;
+}
+
+bool ig__request_parse(ig__json **root_out, const ig_allocator *a, const char *text,
+                       size_t n, ig__bad *bad)
 {
     *root_out = NULL;
     *bad = (ig__bad){.no_memory = false};
@@ -256,7 +317,9 @@ bool ig__request_parse(ig__json **root_out, const char *text, size_t n, ig__bad 
                           "the body's JSON is nested too deep: more than %d levels",
                           IG_DEPTH_MAX);
     ig_error err;
-    const ig_status status = ig__json_parse(root_out, text, n, &err);
+    ig_status status = ig__json_parse(root_out, text, n, &err);
+    if (status == IG_ERR_FORMAT)
+        status = parse_shortened(root_out, a, text, n, &err);
     if (status == IG_OK)
         return true;
     bad->no_memory = status == IG_ERR_MEMORY;

@@ -71,7 +71,8 @@ void ig__params_fini(ig__params *p);
 int64_t ig__params_max_tokens(const ig__params *p, ig__endpoint endpoint);
 
 /* Parse JSON that anyone sent: nesting is bounded before it is read. */
-bool ig__request_parse(ig__json **root_out, const char *text, size_t n, ig__bad *bad);
+bool ig__request_parse(ig__json **root_out, const ig_allocator *a, const char *text,
+                       size_t n, ig__bad *bad);
 
 /* The schema of an endpoint's request, as a JSON object. */
 void ig__fields_write_schema(ig__buffer *b, ig__endpoint endpoint);

@@ -138,6 +138,10 @@ static ig__exchange *begin_exchange(ig__http *h, struct MHD_Connection *c, const
     x->connection = c;
     x->method = method;
     x->no_body = strcmp(method, "HEAD") == 0;
+    if (strncasecmp(path, "http://", 7) == 0 || strncasecmp(path, "https://", 8) == 0) {
+        const char *rest = strchr(strchr(path, ':') + 3, '/'); /* as to a proxy */
+        path = rest ? rest : "/";
+    }
     const size_t n = strlen(path);
     memcpy(x->path, path, n < sizeof x->path ? n : sizeof x->path - 1);
     x->start_ns = ig__now_ns();
@@ -183,6 +187,7 @@ static bool check_head(ig__exchange *x, const char *path, const char *version)
     (void)MHD_get_connection_values(x->connection, MHD_HEADER_KIND, add_size, &s);
     (void)MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, add_size, &s);
     const char *coding = ig__http_get_header(x, "Transfer-Encoding");
+    const char *packing = ig__http_get_header(x, "Content-Encoding");
     const uint64_t n = announced(x);
     if (strlen(path) + s.n[0] > TARGET_MAX)
         x->fault = 414;
@@ -194,6 +199,8 @@ static bool check_head(ig__exchange *x, const char *path, const char *version)
         x->fault = 411;
     else if (coding && strcasecmp(coding, "chunked") != 0)
         x->fault = 501;
+    else if (packing && strcasecmp(packing, "identity") != 0)
+        x->fault = 415;
     x->too_large =
         n > x->http->opts.max_body && (n > drain_limit || ig__http_get_header(x, "Expect"));
     return x->fault || x->too_large;

@@ -24,11 +24,11 @@ struct MHD_Connection;
 typedef struct ig__exchange {
     /* the request */
     const char *method; /* "GET"; lives as long as the exchange, as does all below */
-    char path[128]; /* decoded, without the query; longer ones are cut, and match nothing */
+    char path[160]; /* decoded, without the query; longer ones are cut, and match nothing */
     char peer[48];  /* the client's address, without the port */
     ig__buffer body;
     bool too_large; /* the body passes the limit: what was read of it is not here */
-    int fault; /* what is wrong with the head, as a status: 400, 411, 414, 431 or 501; 0: nothing */
+    int fault; /* what is wrong with the head, as a status: 400, 411, 414, 415, 431 or 501; 0: nothing */
     int64_t start_ns;
     void *user; /* the owner's */
 

@@ -272,7 +272,8 @@ static void serve(ig_server *s, ig__exchange *x, ig__endpoint endpoint)
 {
     ig__json *root;
     ig__bad bad;
-    if (!ig__request_parse(&root, x->body.data ? x->body.data : "", x->body.n, &bad)) {
+    if (!ig__request_parse(&root, x->body.a, x->body.data ? x->body.data : "", x->body.n,
+                           &bad)) {
         ig__reply_bad(x, &bad);
         return;
     }

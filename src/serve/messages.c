@@ -161,7 +161,8 @@ bool ig__read_prompt(ig__reading *r, const ig__field *f, const ig__json *v)
 {
     if (ig__json_kind_of(v) == IG_JSON_ARRAY && ig__json_length(v) > 0) {
         const ig__json *first = ig__json_at(v, 0);
-        if (ig__json_kind_of(first) == IG_JSON_INT)
+        if (ig__json_kind_of(first) == IG_JSON_INT ||
+            ig__json_kind_of(first) == IG_JSON_REAL)
             return read_ids(r, v);
         if (ig__json_length(v) > 1)
             return ig__refuse(

@@ -270,10 +270,13 @@ static bool check_origin(const ig_server *s, ig__exchange *x)
     return false;
 }
 
+/* Clients send headers of their own (OpenAI's for browsers do): who may call at all may. */
 static void preflight(ig__exchange *x)
 {
+    const char *wanted = ig__http_get_header(x, "Access-Control-Request-Headers");
     ig__http_set_header(x, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-    ig__http_set_header(x, "Access-Control-Allow-Headers", "Authorization, Content-Type");
+    ig__http_set_header(x, "Access-Control-Allow-Headers",
+                        wanted ? wanted : "Authorization, Content-Type");
     ig__http_set_header(x, "Access-Control-Max-Age", "600");
     ig__http_reply(x, 204, NULL, "", 0);
 }
@@ -299,6 +302,7 @@ static void refuse_head(ig__exchange *x)
         {400, "bad_host", "one Host header is wanted"},
         {411, "bad_length", "one Content-Length or Transfer-Encoding is wanted"},
         {414, "path_too_long", "path and query are too long"},
+        {415, "packed_body", "a packed body (Content-Encoding) is not supported"},
         {431, "headers_too_large", "the headers are too long"},
         {501, "unknown_encoding", "the only Transfer-Encoding that is known is chunked"},
     };

@@ -18,7 +18,7 @@
 #include <time.h>
 
 static const int64_t second_ns = 1000000000;
-enum { TLS_FILE_MAX = 1 << 20, MEASURES = 3 };
+enum { TLS_FILE_MAX = 1 << 20, MEASURES = 3, NAME_BYTES = 127 };
 
 /* ---- HTTP's thread ---- */
 
@@ -79,6 +79,32 @@ static const char *keep_text(ig_server *s, const char *text)
     return text ? ig__arena_copy(&s->texts, text, strlen(text) + 1) : NULL;
 }
 
+/* "https://a.example:8443", as a browser writes it; "null": pages out of files; "*": all. */
+static bool is_origin(const char *text)
+{
+    const char *host = strstr(text, "://");
+    if (strcmp(text, "*") == 0 || strcmp(text, "null") == 0)
+        return true;
+    return host && host > text && host[3] && !strpbrk(host + 3, "/?#@ ") &&
+           !strpbrk(text, " ,\r\n");
+}
+
+static ig_status check_texts(const ig_server_opts *o, ig_error *err)
+{
+    const size_t n = o->name ? strlen(o->name) : 1;
+    if (n < 1 || n > NAME_BYTES)
+        return ig__fail(err, IG_ERR_ARGUMENT,
+                        "serve: the model's name has %zu bytes, wanted are 1 to %d", n,
+                        NAME_BYTES);
+    for (int64_t i = 0; i < o->n_cors; i++)
+        if (!is_origin(o->cors[i]))
+            return ig__fail(err, IG_ERR_ARGUMENT,
+                            "serve: '%.100s' is no origin, wanted is SCHEME://HOST or "
+                            "SCHEME://HOST:PORT, nothing behind it, or *",
+                            o->cors[i]);
+    return IG_OK;
+}
+
 static ig_status keep_opts(ig_server *s, const ig_server_opts *opts, ig_error *err)
 {
     ig_server_opts *o = &s->opts;
@@ -90,6 +116,7 @@ static ig_status keep_opts(ig_server *s, const ig_server_opts *opts, ig_error *e
     if (o->port < 0 || o->port > 65535)
         return ig__fail(err, IG_ERR_ARGUMENT, "serve: port %d, allowed is 0 to 65535",
                         o->port);
+    IG_TRY(check_texts(opts, err));
     o->host = keep_text(s, opts->host ? opts->host : "127.0.0.1");
     o->name = keep_text(s, opts->name ? opts->name : "ingot");
     o->key_file = keep_text(s, opts->key_file);

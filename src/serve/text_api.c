@@ -4,6 +4,7 @@
 #include "serve/fields.h"
 #include "serve/json_write.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The object that a request's body is; NULL: refused, and answered. */
@@ -11,7 +12,8 @@ static ig__json *read_object(ig__exchange *x)
 {
     ig__json *root;
     ig__bad bad;
-    if (!ig__request_parse(&root, x->body.data ? x->body.data : "", x->body.n, &bad)) {
+    if (!ig__request_parse(&root, x->body.a, x->body.data ? x->body.data : "", x->body.n,
+                           &bad)) {
         ig__reply_bad(x, &bad);
         return NULL;
     }
@@ -102,6 +104,11 @@ done:
     ig__json_destroy(root);
 }
 
+static bool is_number(const ig__json *v)
+{
+    return ig__json_kind_of(v) == IG_JSON_INT || ig__json_kind_of(v) == IG_JSON_REAL;
+}
+
 /* The ids of a list; NULL: refused, and answered. */
 static int32_t *read_ids(const ig_server *s, ig__exchange *x, const ig__json *list,
                          int64_t *n_out)
@@ -120,8 +127,8 @@ static int32_t *read_ids(const ig_server *s, ig__exchange *x, const ig__json *li
     }
     for (size_t i = 0; i < n; i++) {
         const ig__json *v = ig__json_at(list, i);
-        const int64_t id = ig__json_kind_of(v) == IG_JSON_INT ? ig__json_int(v) : -1;
-        if (id < 0 || id >= s->vocab) {
+        const double id = ig__json_real(v); /* 0 of what is no number */
+        if (!is_number(v) || !(id >= 0 && id < (double)s->vocab) || id != floor(id)) {
             ig__reply_error(x, 400, "invalid_request_error", NULL, "tokens",
                             "tokens[%zu] is no id, wanted is a whole number from 0 to %lld",
                             i, (long long)s->vocab - 1);

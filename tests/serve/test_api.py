@@ -112,6 +112,7 @@ class Tiny(Shared):
                          [255])
         self.assertEqual(self.s.json("/tokenize", {"content": "\x00"})["tokens"],
                          [tiny_gguf.byte_id(0)])
+        self.assertEqual(self.s.json("/detokenize", {"tokens": [A, float(A)]})["content"], "aa")
         for wrong in [{}, {"tokens": "a"}, {"tokens": [-1]}, {"tokens": [tiny_gguf.VOCAB]},
                       {"tokens": [1.5]}, {"tokens": [None]}]:
             self.s.json("/detokenize", wrong, status=400)
@@ -409,7 +410,9 @@ class Tiny(Shared):
                 (413, post + b"Content-Length: 10000000000\n"),
                 (413, post + b"Content-Length: 9000000\nExpect: 100-continue\n"),
                 (400, post),  # no length is no body
+                (415, post + b"Content-Encoding: gzip\nContent-Length: 2\n"),
                 (405, b"FOO /health HTTP/1.1\nHost: a\n"),
+                (404, b"GET http://a/nothing HTTP/1.1\nHost: a\n"),
                 (405, b"DELETE /v1/models HTTP/1.1\nHost: a\n"),
                 (404, b"CONNECT a:80 HTTP/1.1\nHost: a\n")]:
             got, error = self.raw(head)
@@ -424,6 +427,16 @@ class Tiny(Shared):
             self.assertIn(b"prompt is missing", read_until(s, b"}}\n"))
         status, _, answer = self.s.ask("POST", "/v1/completions", b" " * (9 << 20))
         self.assertEqual((status, json.loads(answer)["error"]["code"]), (413, "too_large"))
+
+    def test_whole_address(self):
+        """As to a proxy: every server has to take it."""
+        for address in b"http://a.example/health", b"HTTPS://a.example:8080/health?x=http://y/":
+            with self.s.connect(timeout=10) as s:
+                s.sendall(b"GET " + address + b" HTTP/1.1\r\nHost: a\r\n\r\n")
+                self.assertIn(b'{"status":"ok"}', read_until(s, b"}\n"))
+        with self.s.connect(timeout=10) as s:
+            s.sendall(b"GET http://a.example HTTP/1.1\r\nHost: a\r\n\r\n")
+            self.assertIn(b"text/html", read_until(s, b"</html>"))
 
     def test_no_http(self):
         """What the HTTP library cannot read it refuses itself, with the right status."""
@@ -718,6 +731,13 @@ class Guarded(Shared):
             "Origin": "https://a.example", "Access-Control-Request-Method": "POST"})
         self.assertEqual(status, 204)
         self.assertIn("POST", headers["Access-Control-Allow-Methods"])
+        self.assertIn("Authorization", headers["Access-Control-Allow-Headers"])
+        asked = "authorization,content-type,x-stainless-lang,x-stainless-retry-count"
+        for origin, allowed in ("https://a.example", asked), ("https://b.example", None):
+            _, headers, _ = self.s.ask("OPTIONS", "/v1/chat/completions", headers={
+                "Origin": origin, "Access-Control-Request-Method": "POST",
+                "Access-Control-Request-Headers": asked})
+            self.assertEqual(headers.get("Access-Control-Allow-Headers"), allowed)
 
     def test_slow_request(self):
         """Slow loris: a head that never ends, a body that trickles, a silent socket."""

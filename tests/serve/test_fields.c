@@ -15,7 +15,7 @@ static bool read_with(ig__params *p, ig__json **root, const char *text,
                       ig__endpoint endpoint, const ig_allocator *a, ig__bad *bad)
 {
     *p = (ig__params){.arena = ig__arena_init(a)};
-    return ig__request_parse(root, text, strlen(text), bad) &&
+    return ig__request_parse(root, a, text, strlen(text), bad) &&
            ig__params_read(p, a, *root, endpoint, VOCAB, bad);
 }
 
@@ -139,7 +139,8 @@ static void refusals(void **state)
     refused_field("logit_bias", "{\"-1\":1}", "'-1'");
     refused_field("logit_bias", "{\"\":1}", "''");
     refused_field("logit_bias", "{\"99999999999999999999\":1}", "0 to 99");
-    refused_field("logit_bias", "{\"1\":101}", "-100 to 100");
+    refused("{\"prompt\":\"a\",\"logit_bias\":{\"1\":101}}", IG_COMPLETION, "logit_bias.1",
+            "-100 to 100");
     refused_field("stream", "1", "true or false");
     refused_field("tools", "[{}]", "not supported");
     refused_field("response_format", "{\"type\":\"json_object\"}", "not supported");
@@ -155,6 +156,7 @@ static void refusals(void **state)
     refused("{\"messages\":[{\"role\":\"x\",\"content\":\"\"}]}", IG_CHAT,
             "messages[0].role", "'x'");
     refused("{\"prompt\":[1,100]}", IG_COMPLETION, "prompt[1]", "0 to 99");
+    refused("{\"prompt\":[1.5]}", IG_COMPLETION, "prompt[0]", "0 to 99");
     refused("{\"prompt\":[\"a\",\"b\"]}", IG_COMPLETION, "prompt", "several");
     refused("{\"prompt\":\"a\",\"best_of\":2}", IG_COMPLETION, "best_of", "not supported");
     refused("{\"prompt\":\"a\",\"stop\":[\"a\\u0000\"]}", IG_COMPLETION, "stop[0]",
@@ -169,9 +171,40 @@ static void let_through(void **state)
         reads("{\"prompt\":\"a\",\"temperature\":null,\"suffix\":\"\",\"echo\":false,"
               "\"best_of\":1,\"tools\":[{}],\"nobody\":{\"knows\":[1]},\"user\":5}",
               IG_COMPLETION));
+    assert_true(reads("{\"prompt\":[1.0,2],\"logit_bias\":{\"1\":1}}", IG_COMPLETION));
+    assert_int_equal(params.ids[0], 1);
+    assert_true(reads("{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
+                      "\"logprobs\":false,\"top_logprobs\":0}",
+                      IG_CHAT));
     assert_true(reads("{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[],"
                       "\"verbosity\":\"medium\",\"echo\":true,\"tool_choice\":\"none\"}",
                       IG_CHAT));
+}
+
+/* JSON's numbers have no bound: one beyond a double is a wrong value, not wrong JSON, and no
+ * matter where nobody reads it; what is no number stays none. */
+static void huge(void **state)
+{
+    (void)state;
+    refused_field("temperature", "1e400", "1e+308, wanted is a number from 0 to 100");
+    refused_field("temperature", "-2.5E+9999", "-1e+308");
+    refused_field("temperature", "0.1e400", "from 0 to 100");
+    refused_field("max_tokens", "1e999", "from -1");
+    refused_field("seed", "1e309", "64 bits");
+    char text[512] = "{\"prompt\":\"\\\"1e400\",\"nobody\":[1e400, -1e400],\"seed\":";
+    const size_t n = strlen(text);
+    memset(text + n, '9', 400);
+    memcpy(text + n + 400, "}", 2);
+    refused(text, IG_COMPLETION, "seed", "64 bits");
+    memcpy(text + n, "7}", 3);
+    assert_true(reads(text, IG_COMPLETION));
+    assert_string_equal(params.prompt, "\"1e400");
+    static const char *const none[] = {"0x1p9999", "01e400", "1e400-5",  "1.e400", ".1e400",
+                                       "1e400x",   "2e",     "1e400 2 ", "--1e400"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        snprintf(text, sizeof text, "{\"prompt\":\"a\",\"nobody\":%s}", none[i]);
+        refused(text, IG_COMPLETION, "", "not JSON");
+    }
 }
 
 static void depth(void **state)
@@ -182,13 +215,13 @@ static void depth(void **state)
         memset(text, '[', n);
         memset(text + n, ']', n);
         ig__json *root;
-        const bool parsed = ig__request_parse(&root, text, 2 * n, &bad);
+        const bool parsed = ig__request_parse(&root, &plain, text, 2 * n, &bad);
         assert_int_equal(parsed, n == IG_DEPTH_MAX);
         ig__json_destroy(root);
     }
     ig__json *root; /* brackets in a string are no nesting, nor behind an escaped quote */
     const char quoted[] = "\"[[[[\\\"[[[[\"";
-    assert_true(ig__request_parse(&root, quoted, sizeof quoted - 1, &bad));
+    assert_true(ig__request_parse(&root, &plain, quoted, sizeof quoted - 1, &bad));
     ig__json_destroy(root);
 }
 
@@ -196,7 +229,8 @@ static void faults(void **state)
 {
     (void)state;
     static const char text[] =
-        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":"
+        "{\"nobody\":1e400,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
+        "\"text\",\"text\":"
         "\"abc\"}]}],"
         "\"stop\":[\"a\",\"b\"],\"logit_bias\":{\"1\":1},\"model\":\"m\"}";
     for (int64_t nth = 1;; nth++) {
@@ -243,6 +277,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(values, setup, teardown),
         cmocka_unit_test_setup_teardown(refusals, setup, teardown),
         cmocka_unit_test_setup_teardown(let_through, setup, teardown),
+        cmocka_unit_test_setup_teardown(huge, setup, teardown),
         cmocka_unit_test_setup_teardown(depth, setup, teardown),
         cmocka_unit_test_setup_teardown(faults, setup, teardown),
         cmocka_unit_test_setup_teardown(schema, setup, teardown),

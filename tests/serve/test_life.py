@@ -153,7 +153,14 @@ class Ending(unittest.TestCase):
         fails(tiny_path(), "--api-key-file", "/no/such/keys", words="/no/such/keys")
         fails(tiny_path(), "--tls-cert", "/no/such/cert", words="certificate")
         fails(tiny_path(), "--host", "no.such.host.invalid", words="no.such.host.invalid")
-        s = Served(BINARY, tiny_path(), "--quiet")
+        for name in "", "a" * 128:
+            fails(tiny_path(), "--alias", name, words="1 to 127")
+        for origin in ("a.example", "https://a.example/", "://a", "https://", "https://a, https://b",
+                       ""):
+            fails(tiny_path(), "--cors", origin, words="no origin")
+        s = Served(BINARY, tiny_path(), "--quiet", "--alias", "org/" + "a" * 123, "--cors", "*",
+                   "--cors", "null", "--cors", "http://[::1]:80")
+        self.assertEqual(s.json("/v1/models/org/" + "a" * 123)["id"], "org/" + "a" * 123)
         fails(tiny_path(), "--port", str(s.port), words="cannot listen")
         s.stop()
 
