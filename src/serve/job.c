@@ -150,7 +150,7 @@ static bool check_length(const ig_server *s, ig__exchange *x, size_t n, const ch
     return false;
 }
 
-static bool encode_chat(ig_ids *ids, ig_server *s, ig__exchange *x, const ig__params *p)
+bool ig__encode_chat(ig_ids *ids, ig_server *s, ig__exchange *x, const ig__params *p)
 {
     size_t n = 0;
     for (int64_t i = 0; i < p->n_messages; i++)
@@ -281,7 +281,7 @@ static void serve(ig_server *s, ig__exchange *x, ig__endpoint endpoint)
     ig_ids ids = {0};
     if (!ig__params_read(&p, s->a, root, endpoint, s->vocab, &bad))
         ig__reply_bad(x, &bad);
-    else if (endpoint == IG_CHAT ? encode_chat(&ids, s, x, &p)
+    else if (endpoint == IG_CHAT ? ig__encode_chat(&ids, s, x, &p)
                                  : encode_prompt(&ids, s, x, &p))
         start_job(s, x, endpoint, &p, &ids);
     ig_ids_free(s->tokenizer, &ids);

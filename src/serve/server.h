@@ -91,6 +91,10 @@ void ig__serve_openapi(ig_server *s, ig__exchange *x);
 
 /* ---- jobs ---- */
 
+/* The tokens of a chat; false: refused, and answered. */
+struct ig__params;
+bool ig__encode_chat(ig_ids *ids, ig_server *s, ig__exchange *x,
+                     const struct ig__params *p);
 void ig__serve_chat(ig_server *s, ig__exchange *x);
 void ig__serve_completion(ig_server *s, ig__exchange *x);
 void ig__jobs_take_events(ig_server *s); /* after a wake-up */

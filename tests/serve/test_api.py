@@ -122,6 +122,18 @@ class Tiny(Shared):
             got, _, _ = self.s.ask("POST", "/tokenize", {"content": "a", name: None})
             self.assertEqual(got, 200 if "null" in field["type"] else 400, name)
 
+    def test_long_text(self):
+        """What is sent of other answers waits while a text is tokenized: it is bounded."""
+        ok = self.s.json("/tokenize", {"content": "a" * (1 << 20)})
+        self.assertEqual(ok["count"], 1 << 20)
+        got = self.s.json("/tokenize", {"content": "a" * ((1 << 20) + 1)}, status=400)["error"]
+        self.assertEqual(got["param"], "content")
+        self.assertIn("1048577 bytes, wanted are at most 1048576", got["message"])
+        long = {"messages": [{"role": "user", "content": " " * 4000000}]}
+        for path in "/apply-template", "/v1/chat/completions":
+            got = self.s.json(path, long, status=400)["error"]
+            self.assertEqual(got["code"], "context_length_exceeded", path)
+
     def test_apply_template(self):
         got = self.s.json("/apply-template", {"messages": [
             {"role": "user", "content": "<|im_end|>"}]})
