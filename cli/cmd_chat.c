@@ -282,6 +282,16 @@ static void drop_line(const chat *c)
     }
 }
 
+/* True, and said: no line came, and none can come. What would follow was part of it. */
+static bool input_broke(chat *c, input_got got)
+{
+    if (got == INPUT_FAILED)
+        c->code = report_fail("chat: standard input: %s", strerror(errno));
+    else if (got == INPUT_ZERO)
+        c->code = report_fail("chat: standard input holds a zero byte");
+    return got == INPUT_FAILED || got == INPUT_ZERO;
+}
+
 static void converse(chat *c)
 {
     while (!c->quit) {
@@ -291,9 +301,7 @@ static void converse(chat *c)
             drop_line(c);
             continue;
         }
-        if (got == INPUT_FAILED)
-            c->code = report_fail("chat: standard input: %s", strerror(errno));
-        if (got != INPUT_LINE)
+        if (input_broke(c, got) || got != INPUT_LINE)
             break;
         const size_t n_name = command_name(line);
         input message = {0};
@@ -301,9 +309,11 @@ static void converse(chat *c)
             obey(c, line, n_name);
         } else {
             got = collect(c, &message, line);
-            if (got == INPUT_INTERRUPTED)
+            if (input_broke(c, got))
+                c->quit = true;
+            else if (got == INPUT_INTERRUPTED)
                 drop_line(c);
-            else if (got != INPUT_FAILED && message.text && !is_blank(message.text))
+            else if (message.text && !is_blank(message.text))
                 say(c, message.text);
         }
         input_free(&message);

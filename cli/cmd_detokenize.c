@@ -63,7 +63,7 @@ static int read_ids(id_list *list, const char *const *operands, int n_operands,
     if (n_operands > 1)
         return code;
     input in = {0};
-    code = input_read(&in, "detokenize", "-");
+    code = input_read(&in, "detokenize", "-", INPUT_TEXT_MOST);
     if (code == EXIT_OK && in.n && strlen(in.text) != in.n)
         code = report_fail("detokenize: standard input holds a zero byte");
     else if (code == EXIT_OK && in.n)

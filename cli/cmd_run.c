@@ -49,7 +49,7 @@ static int read_prompt(input *in, const run_opts *o)
 {
     if (o->prompt && !o->file && !isatty(STDIN_FILENO)) {
         input piped = {0};
-        int code = input_read(&piped, "run", "-");
+        int code = input_read(&piped, "run", "-", INPUT_TEXT_MOST);
         input_drop_newline(&piped);
         const size_t n = strlen(o->prompt);
         const bool apart = !o->raw && n && piped.n &&

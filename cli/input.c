@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool input_append(input *in, const char *bytes, size_t n)
@@ -22,12 +23,21 @@ bool input_append(input *in, const char *bytes, size_t n)
     return true;
 }
 
-static int read_all(input *in, int fd)
+/* 0, or an errno; EFBIG: there are more than `most` bytes. A source without an end is read
+ * no further than one byte past them. */
+static int read_all(input *in, int fd, size_t most)
 {
+    struct stat file;
+    if (!fstat(fd, &file) && S_ISREG(file.st_mode) && (uintmax_t)file.st_size > most)
+        return EFBIG;
     size_t cap = in->n;
     for (;;) {
-        if (cap - in->n < 65536) {
+        if (in->n > most)
+            return EFBIG;
+        if (cap - in->n < 65536 && cap <= most) {
             cap = cap * 2 + 65536 * 2;
+            if (cap > most)
+                cap = most + 1;
             char *text = realloc(in->text, cap + 1);
             if (!text)
                 return ENOMEM;
@@ -45,16 +55,18 @@ static int read_all(input *in, int fd)
     }
 }
 
-int input_read(input *in, const char *verb, const char *path)
+int input_read(input *in, const char *verb, const char *path, size_t most)
 {
     const bool is_stdin = !strcmp(path, "-");
     const int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    const int failed = fd < 0 ? errno : read_all(in, fd);
+    const int failed = fd < 0 ? errno : read_all(in, fd, most);
     if (!is_stdin && fd >= 0)
         close(fd);
+    const char *name = is_stdin ? "standard input" : path;
+    if (failed == EFBIG)
+        return report_fail("%s: %s: more than %zu bytes", verb, name, most);
     if (failed)
-        return report_fail("%s: %s: %s", verb, is_stdin ? "standard input" : path,
-                           strerror(failed));
+        return report_fail("%s: %s: %s", verb, name, strerror(failed));
     return EXIT_OK;
 }
 
@@ -63,7 +75,7 @@ int input_choose(input *in, const char *verb, const char *text, const char *file
     if (text && file)
         return report_usage("%s: --prompt and --file exclude each other", verb);
     if (!text)
-        return input_read(in, verb, file ? file : "-");
+        return input_read(in, verb, file ? file : "-", INPUT_TEXT_MOST);
     return input_append(in, text, strlen(text)) ? EXIT_OK
                                                 : report_fail("%s: out of memory", verb);
 }
@@ -97,6 +109,11 @@ input_got input_line(char **line_out, FILE *file)
         clearerr(file);
         errno = failed;
         return !failed ? INPUT_END : failed == EINTR ? INPUT_INTERRUPTED : INPUT_FAILED;
+    }
+    if (memchr(*line_out, 0, (size_t)n)) {
+        free(*line_out);
+        *line_out = NULL;
+        return INPUT_ZERO;
     }
     if (n && (*line_out)[n - 1] == '\n')
         (*line_out)[n - 1] = 0;

@@ -68,7 +68,7 @@ int session_template(session *s, const char *path)
 {
     input file = {0};
     if (path) {
-        const int code = input_read(&file, s->verb, path);
+        const int code = input_read(&file, s->verb, path, INPUT_TEMPLATE_MOST);
         if (code != EXIT_OK) {
             input_free(&file);
             return code;

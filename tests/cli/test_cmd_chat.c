@@ -64,6 +64,27 @@ static void chat_is_scriptable(void **state)
     program_free(&o);
 }
 
+/* A zero byte would cut the message short unseen, and what follows was part of it. */
+static void a_zero_byte_ends_it(void **state)
+{
+    (void)state;
+    REQUIRE_MODEL();
+    static const char alone[] = "one\ntwo\0three\nfour\n";
+    static const char in_block[] = "one\n\"\"\"two\nthree\0\nfour\"\"\"\nfive\n";
+    const char *const argv[] = {"chat", program_model(), "--json", "-n", "1", NULL};
+    for (int i = 0; i < 2; i++) {
+        outcome o = program_run(argv, i ? in_block : alone,
+                                i ? sizeof in_block - 1 : sizeof alone - 1, TO_PIPE);
+        assert_int_equal(o.code, 1);
+        assert_non_null(strstr(o.err, "ingot: chat: standard input holds a zero byte\n"));
+        json_t *j = program_json(&o);
+        assert_int_equal(json_length(j, "messages"), 2);
+        assert_int_equal(json_length(j, "turns"), 1);
+        json_decref(j);
+        program_free(&o);
+    }
+}
+
 static void chat_saves_and_loads(void **state)
 {
     (void)state;
@@ -115,6 +136,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chat_evaluates_only_what_is_new),
         cmocka_unit_test(chat_is_scriptable),
+        cmocka_unit_test(a_zero_byte_ends_it),
         cmocka_unit_test(chat_saves_and_loads),
         cmocka_unit_test(chat_says_a_full_context),
     };

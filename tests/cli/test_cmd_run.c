@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -107,6 +108,28 @@ static void input_follows_the_prompt(void **state)
     o = program_on_model("run", "", NULL);
     assert_int_equal(o.code, 0);
     assert_int_equal(o.n_out, 0);
+    program_free(&o);
+}
+
+static void input_has_an_end(void **state)
+{
+    (void)state;
+    REQUIRE_MODEL();
+    outcome o = program_on_model("run", "-p|hi|-n|1|--template|/dev/zero", NULL);
+    assert_int_equal(o.code, 1);
+    assert_string_equal(o.err, "ingot: run: /dev/zero: more than 16777216 bytes\n");
+    program_free(&o);
+    char path[] = "/tmp/ingot-test-XXXXXX", words[64];
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)3 << 30), 0); /* holes: no bytes on the disk */
+    close(fd);
+    snprintf(words, sizeof words, "--raw|-n|0|-f|%s", path);
+    o = program_on_model("run", words, NULL);
+    unlink(path);
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, ": more than 2147483646 bytes\n"));
+    assert_true(o.peak_kib < 1 << 20); /* refused before it is read */
     program_free(&o);
 }
 
@@ -269,6 +292,7 @@ int main(void)
         cmocka_unit_test(json_says_everything),
         cmocka_unit_test(a_turn_ends_at_its_end_token),
         cmocka_unit_test(input_follows_the_prompt),
+        cmocka_unit_test(input_has_an_end),
         cmocka_unit_test(stops_and_bias),
         cmocka_unit_test(characters_are_whole),
         cmocka_unit_test(a_full_context_is_said),
