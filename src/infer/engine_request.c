@@ -23,6 +23,11 @@ static ig_status check_prompt(const ig_engine *e, const ig_request_opts *o, ig_e
         return ig__fail(err, IG_ERR_LIMIT,
                         "request: the prompt has %lld tokens, the context holds %lld",
                         (long long)o->n_prompt, (long long)e->opts.context);
+    if (o->n_prompt == e->opts.context && o->max_tokens != 0)
+        return ig__fail(err, IG_ERR_LIMIT,
+                        "request: the prompt has %lld tokens and fills the context, "
+                        "nothing is left for an answer",
+                        (long long)o->n_prompt);
     for (int64_t i = 0; i < o->n_prompt; i++)
         if (o->prompt[i] < 0 || o->prompt[i] >= vocab)
             return ig__fail(err, IG_ERR_ARGUMENT,

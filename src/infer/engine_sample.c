@@ -8,13 +8,11 @@
 #include "infer/logits.h"
 #include "infer/sampler_int.h"
 
-/* Draws at most: what max_tokens and the context leave; a prompt that fills the context still
- * gets one. */
+/* Draws at most: what max_tokens and the context leave. */
 static int64_t most_tokens(const ig_request *r)
 {
     const int64_t room = r->engine->opts.context - r->opts.n_prompt;
-    const int64_t n = room > 0 ? room : 1;
-    return r->opts.max_tokens >= 0 && r->opts.max_tokens < n ? r->opts.max_tokens : n;
+    return r->opts.max_tokens >= 0 && r->opts.max_tokens < room ? r->opts.max_tokens : room;
 }
 
 ig_status ig__sample_begin(ig__sample *s, ig_error *err)

@@ -136,63 +136,91 @@ static ig_status submit(ig__job *job, const ig__params *p, const ig_ids *ids, ig
     return status;
 }
 
-/* ---- encoding what is asked ---- */
+/* ---- reading what is asked: any thread ---- */
 
 /* A text that cannot fit, whatever its tokens are, is not even tokenized. */
-static bool check_length(const ig_server *s, ig__exchange *x, size_t n, const char *field)
+static bool check_length(ig__ask *ask, size_t n, const char *field)
 {
+    const ig_server *s = ask->server;
     const size_t most = (size_t)s->context * s->longest_token;
     if (n <= most)
         return true;
-    ig__reply_error(x, 400, "invalid_request_error", "context_length_exceeded", field,
-                    "%s has %zu bytes; the context of %lld tokens holds at most %zu", field,
-                    n, (long long)s->context, most);
+    ig__ask_refuse(ask, 400, "context_length_exceeded", field,
+                   "%s has %zu bytes; the context of %lld tokens holds at most %zu", field,
+                   n, (long long)s->context, most);
     return false;
 }
 
-bool ig__encode_chat(ig_ids *ids, ig_server *s, ig__exchange *x, const ig__params *p)
+bool ig__ask_encode_chat(ig__ask *ask)
 {
+    const ig_server *s = ask->server;
+    const ig__params *p = &ask->params;
     size_t n = 0;
     for (int64_t i = 0; i < p->n_messages; i++)
         n += strlen(p->messages[i].content);
     if (!s->model.chat_template) {
-        ig__reply_error(x, 400, "invalid_request_error", NULL, "messages",
-                        "the model has no chat template: /v1/completions takes raw text");
+        ig__ask_refuse(ask, 400, NULL, "messages",
+                       "the model has no chat template: /v1/completions takes raw text");
         return false;
     }
-    if (!check_length(s, x, n, "messages"))
+    if (!check_length(ask, n, "messages"))
         return false;
     ig_error err;
-    const ig_status status = ig_chat_encode(ids, s->tokenizer, s->model.chat_template,
-                                            p->messages, p->n_messages, &err);
+    const ig_status status = ig_chat_encode(
+        &ask->ids, s->tokenizer, s->model.chat_template, p->messages, p->n_messages, &err);
     if (status != IG_OK)
-        ig__reply_status(x, status, &err, "messages");
+        ig__ask_refuse_status(ask, status, &err, "messages");
     return status == IG_OK;
 }
 
-static bool encode_prompt(ig_ids *ids, ig_server *s, ig__exchange *x, const ig__params *p)
+static void encode_prompt(ig__ask *ask)
 {
+    const ig__params *p = &ask->params;
     ig_error err;
     ig_status status = IG_OK;
     if (p->ids) {
-        const size_t bytes = (size_t)p->n_ids * sizeof *ids->ids;
-        ids->ids = ig__alloc(s->a, bytes);
-        if (ids->ids) {
-            memcpy(ids->ids, p->ids, bytes);
-            ids->n = ids->cap = p->n_ids;
+        const size_t bytes = (size_t)p->n_ids * sizeof *p->ids;
+        ask->ids.ids = ig__alloc(ask->server->a, bytes);
+        if (ask->ids.ids) {
+            memcpy(ask->ids.ids, p->ids, bytes);
+            ask->ids.n = ask->ids.cap = p->n_ids;
         } else {
             status = ig__fail_memory(&err, "prompt", bytes);
         }
-    } else if (check_length(s, x, p->n_prompt, "prompt")) {
+    } else if (check_length(ask, p->n_prompt, "prompt")) {
         const ig_tokenize_opts how = {.add_special = true};
-        status = ig_tokenize(ids, s->tokenizer, p->prompt, p->n_prompt, &how, &err);
-    } else {
-        return false;
+        status = ig_tokenize(&ask->ids, ask->server->tokenizer, p->prompt, p->n_prompt,
+                             &how, &err);
     }
     if (status != IG_OK)
-        ig__reply_status(x, status, &err, "prompt");
-    return status == IG_OK;
+        ig__ask_refuse_status(ask, status, &err, "prompt");
 }
+
+static void read_completion(ig__ask *ask)
+{
+    const ig_server *s = ask->server;
+    ig__bad bad;
+    if (!ig__ask_parse(ask))
+        return;
+    if (!ig__params_read(&ask->params, s->a, ask->root, ask->endpoint, s->vocab, &bad))
+        ig__ask_refuse_bad(ask, &bad);
+    else if (ask->endpoint == IG_CHAT)
+        (void)ig__ask_encode_chat(ask);
+    else
+        encode_prompt(ask);
+}
+
+void ig__serve_chat(ig_server *s, ig__exchange *x)
+{
+    ig__ask_begin(s, x, IG_CHAT, read_completion);
+}
+
+void ig__serve_completion(ig_server *s, ig__exchange *x)
+{
+    ig__ask_begin(s, x, IG_COMPLETION, read_completion);
+}
+
+/* ---- starting it ---- */
 
 static void reply_too_long(const ig_server *s, ig__exchange *x, int64_t n,
                            const char *field)
@@ -200,10 +228,11 @@ static void reply_too_long(const ig_server *s, ig__exchange *x, int64_t n,
     ig__buffer b = ig__buffer_init(s->a);
     ig__buffer_printf(
         &b,
-        "{\"error\":{\"message\":\"the prompt has %lld tokens, the context holds %lld\","
+        "{\"error\":{\"message\":\"the prompt has %lld tokens, the context holds %lld%s\","
         "\"type\":\"invalid_request_error\",\"param\":\"%s\","
         "\"code\":\"context_length_exceeded\",\"n_prompt_tokens\":%lld,\"n_ctx\":%lld}}\n",
-        (long long)n, (long long)s->context, field, (long long)n, (long long)s->context);
+        (long long)n, (long long)s->context, n > s->context ? "" : " with its answer", field,
+        (long long)n, (long long)s->context);
     ig__reply_json(x, 400, &b);
 }
 
@@ -222,11 +251,10 @@ static void reply_refused(ig_server *s, ig__exchange *x, ig_status status,
         ig__reply_error(x, 429, "rate_limit_error", "queue_full", NULL,
                         "the queue is full; try again in %s s", seconds);
     } else {
-        ig__reply_status(x, status, err, NULL);
+        const int code = ig__error_status(status);
+        ig__reply_error(x, code, ig__error_type(code), NULL, NULL, "%s", err->message);
     }
 }
-
-/* ---- the start of a stream ---- */
 
 static void begin_stream(ig__job *job)
 {
@@ -235,72 +263,39 @@ static void begin_stream(ig__job *job)
         ig__job_write_piece(job, &(ig__piece){.i_sample = i, .content = "", .role = true});
 }
 
-static void start_job(ig_server *s, ig__exchange *x, ig__endpoint endpoint,
-                      const ig__params *p, ig_ids *ids)
+void ig__ask_start(ig__ask *ask)
 {
-    const char *field = endpoint == IG_CHAT ? "messages" : "prompt";
-    if (ids->n == 0) {
+    ig_server *s = ask->server;
+    ig__exchange *x = ask->x;
+    const ig__params *p = &ask->params;
+    const bool is_chat = ask->endpoint == IG_CHAT;
+    const char *field = is_chat ? "messages" : "prompt";
+    if (ask->ids.n == 0) {
         ig__reply_error(x, 400, "invalid_request_error", NULL, field, "%s is empty", field);
         return;
     }
-    ig__job *job =
-        make_job(s, x, endpoint == IG_CHAT ? &ig__chat_form : &ig__completion_form, p);
+    ig__job *job = make_job(s, x, is_chat ? &ig__chat_form : &ig__completion_form, p);
     if (!job) {
         ig__reply_error(x, 500, "server_error", NULL, NULL, "out of memory");
         return;
     }
-    job->max_tokens = ig__params_max_tokens(p, endpoint);
-    job->n_prompt = ids->n;
+    job->max_tokens = ig__params_max_tokens(p, ask->endpoint);
+    job->n_prompt = ask->ids.n;
     ig_error err;
-    const ig_status status = submit(job, p, ids, &err);
+    const ig_status status = submit(job, p, &ask->ids, &err);
     if (status != IG_OK) {
         ig__job_destroy(job);
-        reply_refused(s, x, status, &err, ids, field);
+        reply_refused(s, x, status, &err, &ask->ids, field);
         return;
     }
     x->user = job;
     if (p->return_ids) {
-        job->prompt = *ids;
-        *ids = (ig_ids){0};
+        job->prompt = ask->ids;
+        ask->ids = (ig_ids){0};
     }
     ig__http_set_header(x, "X-Request-Id", job->id);
     if (job->stream)
         begin_stream(job);
-}
-
-static void serve(ig_server *s, ig__exchange *x, ig__endpoint endpoint)
-{
-    ig__json *root;
-    ig__bad bad;
-    if (!ig__request_parse(&root, x->body.a, x->body.data ? x->body.data : "", x->body.n,
-                           &bad)) {
-        ig__reply_bad(x, &bad);
-        return;
-    }
-    ig__params p;
-    ig_ids ids = {0};
-    if (!ig__params_read(&p, s->a, root, endpoint, s->vocab, &bad))
-        ig__reply_bad(x, &bad);
-    else if (endpoint == IG_CHAT ? ig__encode_chat(&ids, s, x, &p)
-                                 : encode_prompt(&ids, s, x, &p))
-        start_job(s, x, endpoint, &p, &ids);
-    ig_ids_free(s->tokenizer, &ids);
-    ig__params_fini(&p);
-    ig__json_destroy(root);
-    if (!s->opts.log_prompts) { /* the log line is written at the end, and shows it then */
-        ig__buffer_fini(&x->body);
-        x->body = ig__buffer_init(s->a);
-    }
-}
-
-void ig__serve_chat(ig_server *s, ig__exchange *x)
-{
-    serve(s, x, IG_CHAT);
-}
-
-void ig__serve_completion(ig_server *s, ig__exchange *x)
-{
-    serve(s, x, IG_COMPLETION);
 }
 
 /* ---- the exchange ---- */
@@ -329,6 +324,7 @@ static void copy(char *to, size_t cap, const char *from)
 void ig__job_gone(ig_server *s, ig__exchange *x, bool whole)
 {
     ig__job *job = x->user;
+    ig__reader_forget(s, x);
     if (!job) {
         ig__log_request(s, x, NULL, whole);
         return;

@@ -7,9 +7,8 @@
 #ifndef INGOT_SERVE_JOB_H
 #define INGOT_SERVE_JOB_H
 
-#include "serve/fields.h"
+#include "serve/ask.h"
 #include "serve/reasoning.h"
-#include "serve/server.h"
 
 /* A token drawn, kept for log-probabilities. `top` follows in memory: [job->n_logprobs]. */
 typedef struct ig__note {

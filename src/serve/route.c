@@ -2,7 +2,6 @@
 #include "serve/server.h"
 
 #include "base/clock.h"
-#include "serve/fields.h"
 #include "serve/json_write.h"
 #include "serve/page.h"
 
@@ -13,6 +12,20 @@
 
 /* ---- errors ---- */
 
+void ig__write_error(ig__buffer *b, const char *type, const char *code, const char *field,
+                     const char *message)
+{
+    ig__buffer_append_text(b, "{\"error\":{\"message\":");
+    ig__json_write_text(b, message);
+    ig__buffer_append_text(b, ",\"type\":");
+    ig__json_write_text(b, type);
+    ig__buffer_append_text(b, ",\"param\":");
+    ig__json_write_text(b, field && *field ? field : NULL);
+    ig__buffer_append_text(b, ",\"code\":");
+    ig__json_write_text(b, code);
+    ig__buffer_append_text(b, "}}\n");
+}
+
 void ig__reply_error(ig__exchange *x, int status, const char *type, const char *code,
                      const char *field, const char *fmt, ...)
 {
@@ -22,15 +35,7 @@ void ig__reply_error(ig__exchange *x, int status, const char *type, const char *
     (void)vsnprintf(message, sizeof message, fmt, arguments);
     va_end(arguments);
     ig__buffer b = ig__buffer_init(x->out.a);
-    ig__buffer_append_text(&b, "{\"error\":{\"message\":");
-    ig__json_write_text(&b, message);
-    ig__buffer_append_text(&b, ",\"type\":");
-    ig__json_write_text(&b, type);
-    ig__buffer_append_text(&b, ",\"param\":");
-    ig__json_write_text(&b, field && *field ? field : NULL);
-    ig__buffer_append_text(&b, ",\"code\":");
-    ig__json_write_text(&b, code);
-    ig__buffer_append_text(&b, "}}\n");
+    ig__write_error(&b, type, code, field, message);
     ig__reply_json(x, status, &b);
 }
 
@@ -45,22 +50,6 @@ void ig__reply_json(ig__exchange *x, int status, ig__buffer *b)
         ig__http_reply(x, status, "application/json", b->data ? b->data : "", b->n);
     ig__buffer_fini(b);
     *b = ig__buffer_init(x->out.a);
-}
-
-void ig__reply_status(ig__exchange *x, ig_status status, const ig_error *err,
-                      const char *field)
-{
-    const bool asked = status == IG_ERR_ARGUMENT || status == IG_ERR_LIMIT ||
-                       status == IG_ERR_FORMAT || status == IG_ERR_UNSUPPORTED;
-    ig__reply_error(x, asked ? 400 : 500, asked ? "invalid_request_error" : "server_error",
-                    NULL, field, "%s", err->message);
-}
-
-void ig__reply_bad(ig__exchange *x, const ig__bad *bad)
-{
-    ig__reply_error(x, bad->no_memory ? 500 : 400,
-                    bad->no_memory ? "server_error" : "invalid_request_error", NULL,
-                    bad->field, "%s", bad->message);
 }
 
 /* ---- small answers ---- */
@@ -346,10 +335,15 @@ static void answer(ig_server *s, ig__exchange *x)
     }
 }
 
+void ig__count_refused(ig_server *s, const ig__exchange *x)
+{
+    if (x->status >= 400 && x->status < 500)
+        s->metrics.n_refused++;
+}
+
 void ig__route(ig_server *s, ig__exchange *x)
 {
     s->metrics.n_requests++;
     answer(s, x);
-    if (x->status >= 400 && x->status < 500)
-        s->metrics.n_refused++;
+    ig__count_refused(s, x);
 }

@@ -1,6 +1,7 @@
-/* The server: making it, its two threads, ending it.
+/* The server: making it, its threads, ending it.
  *
  *     HTTP's thread      ig__http_run: requests, events, answers
+ *     the reader         long bodies, for HTTP's thread
  *     the caller's       ig_server_run: engine_wait, engine_step, wake the other
  *
  * Ending: stop -> HTTP takes no connection more and runs until nothing is left to answer (or
@@ -53,6 +54,7 @@ static void reload_keys(ig_server *s)
 static void on_woken(void *user)
 {
     ig_server *s = user;
+    ig__reader_take(s);
     ig__jobs_take_events(s);
     if (__atomic_exchange_n(&s->reload, 0, __ATOMIC_ACQ_REL) && s->opts.key_file)
         reload_keys(s);
@@ -65,6 +67,7 @@ static void *run_http(void *user)
     ig_server *s = user;
     (void)pthread_setname_np(pthread_self(), "ingot-http"); /* for who measures it */
     ig__http_run(s->http, s->opts.drain_ns);
+    ig__reader_stop(s);
     __atomic_store_n(&s->http_done, 1, __ATOMIC_RELEASE);
     ig__server_hurry(s);
     if (ig__server_ready(s))
@@ -184,7 +187,7 @@ static ig_status start(ig_server *s, const ig_server_opts *opts, ig_error *err)
     (void)clock_gettime(CLOCK_REALTIME, &now);
     s->created_s = now.tv_sec;
     IG_TRY(open_http(s, err));
-    if (pthread_create(&s->thread, NULL, run_http, s))
+    if (!ig__reader_start(s) || pthread_create(&s->thread, NULL, run_http, s))
         return ig__fail(err, IG_ERR_MEMORY, "serve: no thread could be started");
     s->threaded = true;
     return IG_OK;
@@ -204,6 +207,7 @@ ig_status ig_server_create(ig_server **server_out, ig_context *ctx,
     s->texts = ig__arena_init(a);
     s->openapi = ig__buffer_init(a);
     pthread_mutex_init(&s->lock, NULL);
+    ig__reader_init(s);
     const ig_status status = start(s, opts ? opts : &defaults, err);
     if (status != IG_OK) {
         ig_server_destroy(s);
@@ -324,7 +328,9 @@ void ig_server_destroy(ig_server *s)
         ig_server_stop(s);
         (void)pthread_join(s->thread, NULL);
     }
+    ig__reader_stop(s);
     ig__http_close(s->http);
+    ig__reader_fini(s);
     ig__jobs_fini(s);
     ig__keys_fini(&s->keys);
     ig__buffer_fini(&s->openapi);

@@ -1,8 +1,8 @@
 /* The server's state, and what its files call of each other.
  *
- * Two threads: HTTP's, on which all of this folder runs, and the engine's stepping thread,
- * which only puts events into jobs (job.c) and wakes the other. What both touch is guarded by
- * `lock`, or atomic.
+ * Three threads: HTTP's, on which nearly all of this folder runs; the engine's stepping thread,
+ * which only puts events into jobs (job_events.c) and wakes HTTP's; and the reader, which reads
+ * long bodies (ask.c). What the first two touch is guarded by `lock`, or atomic.
  */
 #ifndef INGOT_SERVE_SERVER_H
 #define INGOT_SERVE_SERVER_H
@@ -16,7 +16,21 @@
 
 #include <pthread.h>
 
+typedef struct ig__ask ig__ask;
 typedef struct ig__job ig__job;
+
+/* The thread that reads long bodies, and what lies before and behind it (ask.c). */
+typedef struct ig__reader {
+    pthread_t thread;
+    bool threaded;
+    ig__ask *asks; /* HTTP's thread: all that it was given and has not taken back */
+
+    pthread_mutex_t lock; /* guards the rest, and each ask's guarded part */
+    pthread_cond_t changed;
+    ig__ask *waiting, **last_waiting, *read;
+    size_t n_bytes; /* of those that wait */
+    bool stop;
+} ig__reader;
 
 struct ig_server {
     ig_context *ctx;
@@ -45,6 +59,8 @@ struct ig_server {
     bool dirty; /* events since it last woke the other */
     int n_measures;
 
+    ig__reader reader;
+
     /* HTTP's thread */
     ig__keys keys;
     ig__metrics metrics;
@@ -72,16 +88,15 @@ void ig__reply_error(ig__exchange *x, int status, const char *type, const char *
                      const char *field, const char *fmt, ...);
 /* JSON from a buffer, which is emptied; one that failed is an error of the server's. */
 void ig__reply_json(ig__exchange *x, int status, ig__buffer *b);
-/* Reply for a failed step of the library. */
-void ig__reply_status(ig__exchange *x, ig_status status, const ig_error *err,
-                      const char *field);
-
-typedef struct ig__bad ig__bad;
-void ig__reply_bad(ig__exchange *x, const ig__bad *bad);
+/* The error as JSON alone. */
+void ig__write_error(ig__buffer *b, const char *type, const char *code, const char *field,
+                     const char *message);
 
 /* ---- routes ---- */
 
 void ig__route(ig_server *s, ig__exchange *x);
+/* In the metrics, if the answer is a refusal. */
+void ig__count_refused(ig_server *s, const ig__exchange *x);
 
 void ig__serve_tokenize(ig_server *s, ig__exchange *x);
 void ig__serve_detokenize(ig_server *s, ig__exchange *x);
@@ -89,12 +104,19 @@ void ig__serve_apply_template(ig_server *s, ig__exchange *x);
 void ig__serve_metrics(ig_server *s, ig__exchange *x);
 void ig__serve_openapi(ig_server *s, ig__exchange *x);
 
+/* ---- long bodies ---- */
+
+void ig__reader_init(ig_server *s);
+bool ig__reader_start(ig_server *s); /* false: no thread could be started */
+/* HTTP's thread: what the reader has read, after a wake-up. */
+void ig__reader_take(ig_server *s);
+/* HTTP's thread: the exchange is gone. */
+void ig__reader_forget(ig_server *s, const ig__exchange *x);
+void ig__reader_stop(ig_server *s); /* what waits is left unread */
+void ig__reader_fini(ig_server *s);
+
 /* ---- jobs ---- */
 
-/* The tokens of a chat; false: refused, and answered. */
-struct ig__params;
-bool ig__encode_chat(ig_ids *ids, ig_server *s, ig__exchange *x,
-                     const struct ig__params *p);
 void ig__serve_chat(ig_server *s, ig__exchange *x);
 void ig__serve_completion(ig_server *s, ig__exchange *x);
 void ig__jobs_take_events(ig_server *s); /* after a wake-up */

@@ -381,8 +381,8 @@ static void the_context_is_never_passed(void **state)
     const ig_engine_opts engine = {.context = 64, .kv_bytes = pages_bytes(&r, 64)};
     ig_engine *e = new_engine(&r, &engine);
     assert_int_equal(ig_engine_context(e), 64);
-    static const int64_t prompts[] = {1, 59, 63, 64};
-    static const int64_t wanted[] = {63, 5, 1, 1};
+    static const int64_t prompts[] = {1, 59, 62, 63};
+    static const int64_t wanted[] = {63, 5, 2, 1};
     static answer got;
     for (int i = 0; i < 4; i++) {
         memset(&got, 0, sizeof got);
@@ -392,7 +392,15 @@ static void the_context_is_never_passed(void **state)
         assert_int_equal(got.n, wanted[i]);
         assert_int_equal(got.finish, IG_FINISH_LENGTH);
     }
-    const ig_request_opts o = simple(ids, 101, -1, &got);
+    ig_request_opts o = simple(ids, 64, 0, &got); /* the prompt alone */
+    memset(&got, 0, sizeof got);
+    submit(e, &o);
+    run_to_end(e);
+    assert_int_equal(got.n, 0);
+    o = simple(ids, 64, 1, &got);
+    assert_int_equal(ig_engine_submit(NULL, e, &o, &running_error), IG_ERR_LIMIT);
+    assert_non_null(strstr(running_error.message, "64 tokens and fills the context"));
+    o = simple(ids, 101, -1, &got);
     assert_int_equal(ig_engine_submit(NULL, e, &o, &running_error), IG_ERR_LIMIT);
     assert_non_null(strstr(running_error.message, "101 tokens, the context holds 64"));
     assert_at_rest(e);

@@ -470,7 +470,7 @@ static void full_context(void **state)
     const ig_generate_opts opts = {.max_tokens = -1, .n_logprobs = -1};
     static const struct {
         int64_t n_prompt, n_generated;
-    } cases[] = {{59, 5}, {63, 1}, {64, 1}};
+    } cases[] = {{59, 5}, {62, 2}, {63, 1}};
     for (int i = 0; i < 3; i++) {
         heard h = {0};
         generate(&h, &runner, prompt, cases[i].n_prompt, 260, opts);
@@ -480,6 +480,9 @@ static void full_context(void **state)
         assert_true(h.length <= 64);
     }
     heard h = {0};
+    generate(&h, &runner, prompt, 64, 260, opts);
+    assert_int_equal(h.status, IG_ERR_LIMIT);
+    assert_non_null(strstr(h.err.message, "64 tokens after 0 and fills the context"));
     generate(&h, &runner, prompt, 101, 260, opts);
     assert_int_equal(h.status, IG_ERR_LIMIT);
     assert_string_equal(h.err.message,

@@ -123,16 +123,56 @@ class Tiny(Shared):
             self.assertEqual(got, 200 if "null" in field["type"] else 400, name)
 
     def test_long_text(self):
-        """What is sent of other answers waits while a text is tokenized: it is bounded."""
+        """Texts are bounded; long bodies are read beside what else is asked, in turn."""
         ok = self.s.json("/tokenize", {"content": "a" * (1 << 20)})
         self.assertEqual(ok["count"], 1 << 20)
         got = self.s.json("/tokenize", {"content": "a" * ((1 << 20) + 1)}, status=400)["error"]
         self.assertEqual(got["param"], "content")
         self.assertIn("1048577 bytes, wanted are at most 1048576", got["message"])
+        back = self.s.json("/detokenize", {"tokens": ok["tokens"]})
+        self.assertEqual(back["content"], "a" * (1 << 20))
+        got = self.s.json("/detokenize", {"tokens": ok["tokens"] + [A]}, status=400)["error"]
+        self.assertEqual(got["param"], "tokens")
+        self.assertIn("1048577 bytes, wanted are at most 1048576", got["message"])
         long = {"messages": [{"role": "user", "content": " " * 4000000}]}
         for path in "/apply-template", "/v1/chat/completions":
             got = self.s.json(path, long, status=400)["error"]
             self.assertEqual(got["code"], "context_length_exceeded", path)
+
+    def test_long_bodies(self):
+        """What is read on a thread of its own comes out as what is read at once; a client that
+        leaves meanwhile, or sends no JSON, harms nobody."""
+        wide = " " * 40000  # makes a body long, and says nothing
+        for path, body in [("/tokenize", {"content": "aé"}), ("/detokenize", {"tokens": [A]}),
+                           ("/apply-template", {"messages": [{"role": "user", "content": "x"}]}),
+                           ("/v1/completions", {"prompt": "x", "max_tokens": 3, "seed": 1}),
+                           ("/v1/completions", {"prompt": "x", "max_tokens": "a"})]:
+            got, want = (self.s.ask("POST", path, json.dumps(body) + space)
+                         for space in (wide, ""))
+            self.assertEqual(got[0], want[0], path)
+            if path != "/v1/completions" or got[0] != 200:
+                self.assertEqual(got[2], want[2], path)
+            else:
+                self.assertEqual(*(json.loads(x[2])["choices"] for x in (got, want)))
+        events = self.s.events("/v1/chat/completions", {
+            "messages": [{"role": "user", "content": "x"}], "max_tokens": 3,
+            "logit_bias": FORCE_A, "user": wide})
+        self.assertEqual(deltas(events), "aaa")
+        self.assertEqual(events[-1], "[DONE]")
+        self.assertEqual(self.s.ask("POST", "/tokenize", "{" + wide)[0], 400)
+        refused = self.s.metric("requests_refused_total")
+        self.assertEqual(self.s.ask("POST", "/tokenize", "{" + wide)[0], 400)
+        self.assertEqual(self.s.metric("requests_refused_total"), refused + 1)
+        leaving = []
+        for i in range(12):
+            s = self.s.connect()
+            s.sendall(request_bytes("/v1/completions", {
+                "prompt": "x" * 60000 if i % 2 else "x", "max_tokens": 50, "stream": True,
+                "user": "y" * 1000000}))
+            leaving.append(s)
+        for s in leaving:
+            s.close()
+        self.assertEqual(self.s.json("/tokenize", {"content": "a" * 40000})["count"], 40000)
 
     def test_apply_template(self):
         got = self.s.json("/apply-template", {"messages": [
@@ -363,6 +403,10 @@ class Tiny(Shared):
             self.assertEqual((got["n_prompt_tokens"], got["n_ctx"]), (600, 512))
         got = self.s.complete("a" * 510, max_tokens=100, logit_bias=FORCE_A)
         self.assertEqual(got["usage"]["completion_tokens"], 2)
+        got = self.s.complete("a" * 512, 400)["error"]
+        self.assertEqual((got["n_prompt_tokens"], got["n_ctx"]), (512, 512))
+        self.assertIn("holds 512 with its answer", got["message"])
+        self.assertEqual(self.s.complete("a" * 512, max_tokens=0)["usage"]["total_tokens"], 512)
         self.s.complete("a" * 1000000, 400)
 
     def test_bodies(self):

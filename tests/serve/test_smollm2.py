@@ -5,6 +5,7 @@
 Skipped where INGOT_TEST_MODEL_DIR does not have the model.
 """
 import os
+import random
 import sys
 import tempfile
 import threading
@@ -73,6 +74,26 @@ class Model(unittest.TestCase):
 
 
 class Answers(Model):
+    def test_long_texts(self):
+        """While texts of a mebibyte without a space are taken apart others are answered."""
+        draw = random.Random(7)
+        word = "".join(draw.choices("etaoinshrdlu", k=1 << 20))
+        counts, longest = [], 0
+        def tokenize():
+            counts.append(self.s.json("/tokenize", {"content": word})["count"])
+        askers = [threading.Thread(target=tokenize) for _ in range(3)]
+        for t in askers:
+            t.start()
+        start = time.monotonic()
+        while any(t.is_alive() for t in askers):
+            asked = time.monotonic()
+            self.assertEqual(self.s.ask("GET", "/health")[0], 200)
+            longest = max(longest, time.monotonic() - asked)
+        took = time.monotonic() - start
+        self.assertEqual(len(set(counts)), 1)
+        self.assertEqual(len(counts), 3)
+        self.assertLess(longest, max(0.1, took / 8), took)
+
     def test_s1_completion(self):
         got = self.s.complete("The capital of France is", temperature=0, max_tokens=5, logprobs=5,
                               return_token_ids=True)
