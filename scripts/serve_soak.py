@@ -1,6 +1,6 @@
 """Load on a server for a while: many connections with random lengths, some of which leave in
-the middle, shut their sending side, or read slowly. In the end everything has to be free, the
-server alive, and answers the same as alone.
+the middle, shut their sending side, or read slowly. Every finished answer has to be the quiet
+server's; in the end everything has to be free, and the server alive.
 
     serve_soak.py BINARY MODEL [--connections 200] [--seconds 30] [--seed 1] [--patience 120]
 
@@ -16,7 +16,9 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/serve"))
-from served import Served, request_bytes  # noqa: E402
+from served import Served, parse_events, request_bytes  # noqa: E402
+
+WORDS, LENGTHS = 60, (0, 1, 13, 40)  # of a prompt; tokens of an answer
 
 
 def arguments():
@@ -39,9 +41,36 @@ def read_all(s, slowly, rng):
     return bytes(got)
 
 
+def ask(n_words, most, **fields):
+    return {"prompt": "abc " * n_words, "max_tokens": most, "seed": 7, "temperature": 1,
+            "ignore_eos": True, **fields}
+
+
+def texts_of(answers, n):
+    """The text of each sample, from chunks or from one answer."""
+    got = [""] * n
+    for answer in answers:
+        for c in answer["choices"]:
+            got[c["index"]] += c["text"]
+    return got
+
+
+def body_of(raw):
+    """The body of an answer whose connection was closed behind it; chunked or not."""
+    head, _, rest = raw.partition(b"\r\n\r\n")
+    if b"transfer-encoding: chunked" not in head.lower():
+        return rest
+    whole = b""
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        whole, rest = whole + rest[:int(size, 16)], rest[int(size, 16) + 2:]
+    return whole
+
+
 class Load:
-    def __init__(self, server, patience):
+    def __init__(self, server, patience, quiet):
         self.server, self.patience = server, patience
+        self.quiet = quiet  # of words and length: the texts of two samples
         self.lock = threading.Lock()
         self.counts = {}
         self.faults = []
@@ -58,9 +87,10 @@ class Load:
         """One request of a random kind."""
         stream = rng.random() < 0.5
         kind = rng.choice(["whole", "whole", "leave", "half", "slow", "wrong"])
-        body = {"prompt": "abc " * rng.randint(1, 60), "max_tokens": rng.randint(0, 40),
-                "stream": stream, "seed": 7, "temperature": 1, "n": rng.choice([1, 1, 1, 2]),
-                "ignore_eos": True}
+        n_words, n, most = rng.randint(1, WORDS), rng.choice([1, 1, 1, 2]), rng.choice(LENGTHS)
+        body = ask(n_words, most, stream=stream, n=n)
+        if rng.random() < 0.1:
+            body["user"] = "long" * 10000  # read on the thread for long ones
         if kind == "wrong":
             body["temperature"] = "hot"
         with self.server.connect(timeout=self.patience) as s:
@@ -87,6 +117,14 @@ class Load:
             self.fault(f"an answer that is not whole: {got[-200:]!r}")
         elif status not in (b"200", b"400", b"429"):
             self.fault(f"{kind}, stream {stream}: {got[:200]!r}")
+        elif status == b"200":
+            raw = body_of(got)
+            answers = ([e for e in parse_events(raw) if isinstance(e, dict)] if stream
+                       else [json.loads(raw)])
+            if texts_of(answers, n) != self.quiet[n_words, most][:n]:
+                self.fault(f"{n_words} words, n {n}, {most} tokens, stream {stream}: "
+                           f"another answer than alone: {raw[:300]!r}")
+            self.count("compared")
 
     def run(self, seed, end):
         rng = random.Random(seed)
@@ -101,9 +139,9 @@ def main():
     o = arguments()
     server = Served(o.binary, o.model, "--ctx", "512", "--max-running", "8", "--quiet",
                     "--kv-memory", "1")
-    body = {"prompt": "abc", "max_tokens": 20, "temperature": 1, "seed": 7, "ignore_eos": True}
-    alone = server.json("/v1/completions", body)["choices"][0]["text"]
-    load = Load(server, o.patience)
+    quiet = {(k, most): texts_of([server.json("/v1/completions", ask(k, most, n=2))], 2)
+             for k in range(1, WORDS + 1) for most in LENGTHS}
+    load = Load(server, o.patience, quiet)
     end = time.monotonic() + o.seconds
     threads = [threading.Thread(target=load.run, args=(o.seed * 1000 + i, end))
                for i in range(o.connections)]
@@ -114,7 +152,7 @@ def main():
     for t in threads:
         t.join()
     took = server.wait_idle(60)
-    if server.json("/v1/completions", body)["choices"][0]["text"] != alone:
+    if texts_of([server.json("/v1/completions", ask(1, 40, n=2))], 2) != quiet[1, 40]:
         load.fault("the same request gives another answer now")
     grown = server.resident() - half
     code = server.stop(timeout=120)
