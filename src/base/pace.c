@@ -8,9 +8,10 @@ static void begin_window(ig__pace *p)
     p->ns = p->cpu_ns = p->off_ns = p->crowded_ns = 0;
 }
 
-void ig__pace_init(ig__pace *p, int n_most)
+void ig__pace_init(ig__pace *p, int n_most, int n_cores)
 {
-    *p = (ig__pace){.n = n_most, .n_most = n_most, .hold_ns = HOLD_LEAST_NS};
+    *p = (ig__pace){
+        .n = n_most, .n_most = n_most, .n_cores = n_cores, .hold_ns = HOLD_LEAST_NS};
 }
 
 int ig__pace_begin(ig__pace *p, int64_t now)
@@ -45,7 +46,9 @@ void ig__pace_end(ig__pace *p, const ig__pace_run *run)
     p->crowded_ns += run->crowded ? ns : 0;
     if (p->ns < WINDOW_NS)
         return;
-    if (is_starved(p) || is_crowded(p)) {
+    if (p->n > p->n_cores) {
+        p->n = p->n_most = p->n_cores;
+    } else if (is_starved(p) || is_crowded(p)) {
         if (!p->trying)
             p->hold_ns = HOLD_LEAST_NS;
         else if (p->hold_ns < HOLD_MOST_NS)

@@ -10,6 +10,9 @@
  * One member fewer takes part then, and after a while (`hold_ns`, doubled each time that it
  * was in vain) one more is tried. Neither sign is raised by a quota that stops all members at
  * once, nor by a job that is shared out badly: their members stand still together, or sleep.
+ *
+ * More members than cores never pay, and their waiting for each other hides both signs: behind
+ * the first window they are as many as the cores, for good.
  */
 #ifndef INGOT_BASE_PACE_H
 #define INGOT_BASE_PACE_H
@@ -19,6 +22,7 @@
 
 typedef struct ig__pace {
     int n, n_most; /* 1 <= n <= n_most: members of the next run */
+    int n_cores;   /* that this process may use */
     bool trying;   /* n was just raised */
     int64_t hold_ns, try_at;
     int64_t ns, cpu_ns, off_ns, crowded_ns; /* sums over the runs of this window */
@@ -32,7 +36,7 @@ typedef struct ig__pace_run {
     bool crowded;         /* two members ended on one core */
 } ig__pace_run;
 
-void ig__pace_init(ig__pace *p, int n_most);
+void ig__pace_init(ig__pace *p, int n_most, int n_cores);
 int ig__pace_begin(ig__pace *p, int64_t now); /* members of the run that begins: p->n */
 void ig__pace_end(ig__pace *p, const ig__pace_run *run);
 

@@ -1,7 +1,8 @@
 /* The team: persistent threads, a generation-counting barrier, spin-then-futex waits.
  *
- * A wait spins for SPIN_NS looking at one word, then sleeps on that word with a futex. The
- * waker pays a system call only when somebody sleeps.
+ * A wait spins for SPIN_NS looking at one word, then sleeps on that word with a futex; with
+ * more members than cores it sleeps at once, since who spins has the core of one who works.
+ * The waker pays a system call only when somebody sleeps.
  *
  *   run:     the caller writes job, arg and n_active; bumps `go` of each member that takes
  *            part (release); they see it (acquire), run, and meet in the final barrier, which
@@ -15,6 +16,7 @@
 #include "base/team.h"
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/pace.h"
 
 #include <limits.h>
@@ -37,6 +39,7 @@ struct ig__team {
     word phase; /* bumped by the last arrival of a barrier */
     _Alignas(64) uint32_t arrived;
     _Alignas(64) int n_threads;
+    int n_cores; /* that this process may use */
     int n_active; /* members 0 to n_active - 1 take part in the current run */
     bool quit;
     ig__job *job;
@@ -64,8 +67,8 @@ static inline void pause_cpu(void)
 #endif
 }
 
-/* Wait until the word differs from `seen`; returns the time slept. */
-static int64_t wait_change(word *w, uint32_t seen)
+/* Wait until the word differs from `seen`, spinning for spin_ns; returns the time slept. */
+static int64_t wait_change(word *w, uint32_t seen, int64_t spin_ns)
 {
     const int64_t start = ig__now_ns();
     int64_t now;
@@ -76,7 +79,7 @@ static int64_t wait_change(word *w, uint32_t seen)
             pause_cpu();
         }
         now = ig__now_ns();
-    } while (now - start < SPIN_NS);
+    } while (now - start < spin_ns);
     /* seq_cst: the increment must be seen by a waker that changes the word after our last
      * look; the futex re-checks the word, so the other order is harmless */
     __atomic_add_fetch(&w->n_sleepers, 1, __ATOMIC_SEQ_CST);
@@ -109,7 +112,7 @@ static int64_t meet(ig__team *team)
         bump(&team->phase);
         return 0;
     }
-    return wait_change(&team->phase, phase);
+    return wait_change(&team->phase, phase, (int)n <= team->n_cores ? SPIN_NS : 0);
 }
 
 void ig__team_barrier(ig__team *team)
@@ -145,7 +148,7 @@ static void *member_main(void *arg)
 {
     struct member *me = arg;
     for (uint32_t seen = 0;; seen++) {
-        wait_change(&me->go, seen);
+        wait_change(&me->go, seen, SPIN_NS);
         if (me->team->quit)
             return NULL;
         take_part(me);
@@ -215,7 +218,9 @@ ig__team *ig__team_create(const ig_allocator *a, int n_threads)
         return NULL;
     team->a = a;
     team->n_threads = n_threads;
-    ig__pace_init(&team->pace, n_threads);
+    char reason[128];
+    team->n_cores = ig__cores_allowed(reason, sizeof reason);
+    ig__pace_init(&team->pace, n_threads, team->n_cores);
     team->members = ig__alloc_zero(a, (size_t)n_threads * sizeof *team->members);
     if (!team->members) {
         ig__free(a, team);

@@ -18,7 +18,7 @@ typedef struct world {
 static world world_of(int n_most)
 {
     world w = {.now = 5 * MS};
-    ig__pace_init(&w.pace, n_most);
+    ig__pace_init(&w.pace, n_most, n_most);
     return w;
 }
 
@@ -113,6 +113,18 @@ static void one_more_is_tried(void **state)
     assert_int_equal(runs(&w, 60, 200, 0, false), 2);
 }
 
+static void no_more_than_cores(void **state)
+{
+    (void)state;
+    for (int n = 3; n <= 64; n++) {
+        world w = {.now = 5 * MS};
+        ig__pace_init(&w.pace, n, 2);
+        assert_int_equal(run(&w, 200, 0, false), n);
+        runs(&w, 20, 200, 0, false);
+        assert_int_equal(runs(&w, 5000, 200, 0, false), 2);
+    }
+}
+
 static void never_none(void **state)
 {
     (void)state;
@@ -130,6 +142,7 @@ int main(void)
         cmocka_unit_test(the_starved_are_left_out),
         cmocka_unit_test(the_crowded_are_left_out),
         cmocka_unit_test(one_more_is_tried),
+        cmocka_unit_test(no_more_than_cores),
         cmocka_unit_test(never_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
