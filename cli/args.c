@@ -174,18 +174,36 @@ static const args_option *find(const args_verb *verb, const char *arg)
     return NULL;
 }
 
+/* True: one of two words is the other cut short ("--temperature", "--temp"), or the other
+ * with a word before it ("--max-tokens", "--tokens"). */
+static bool is_part(const char *a, const char *b)
+{
+    const size_t n_a = strlen(a), n_b = strlen(b);
+    const char *longer = n_a > n_b ? a : b, *shorter = n_a > n_b ? b : a;
+    const size_t n_longer = n_a > n_b ? n_a : n_b, n_shorter = n_a > n_b ? n_b : n_a;
+    return n_shorter >= 5 && (!memcmp(longer, shorter, n_shorter) ||
+                              (n_longer > n_shorter &&
+                               !strcmp(longer + n_longer - (n_shorter - 1), shorter + 1)));
+}
+
 static int unknown(const args_verb *verb, const char *arg)
 {
     const int n = (int)strcspn(arg, "=");
     char name[LONGEST_WORD + 2];
     snprintf(name, sizeof name, "%.*s", n, arg);
+    if ((!strcmp(name, "-m") || !strcmp(name, "--model")) &&
+        !strncmp(verb->operands, "MODEL", 5))
+        return report_usage("%s: no option '%s': the model stands alone, ingot %s %s",
+                            verb->name, name, verb->name, verb->operands);
     const char *nearest = NULL;
     int best = 1000;
     for (int i = 0; i < verb->n_options; i++) {
-        const int d = args_distance(name, verb->options[i].name);
+        const char *known = verb->options[i].name;
+        const int distance = args_distance(name, known);
+        const int d = is_part(name, known) ? distance / 8 : distance;
         if (d < best) {
             best = d;
-            nearest = verb->options[i].name;
+            nearest = known;
         }
     }
     /* a guess that changes most of the word is no help */

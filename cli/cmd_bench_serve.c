@@ -280,10 +280,12 @@ int bench_serve_run(report *out, const bench_serve_opts *asked, bool csv, bool j
         code = read_key(key, o.key_file);
     if (code != EXIT_OK)
         return code;
-    if (!load_server_find(&server, o.url,
-                          o.completions ? "/v1/completions" : "/v1/chat/completions",
-                          message, sizeof message))
-        return report_fail("bench: %s", message);
+    code = load_server_find(&server, o.url,
+                            o.completions ? "/v1/completions" : "/v1/chat/completions",
+                            message, sizeof message);
+    if (code != EXIT_OK)
+        return code == EXIT_USAGE ? report_usage("bench: %s", message)
+                                  : report_fail("bench: %s", message);
     const load_opts opts = {.server = &server,
                             .key = *key ? key : NULL,
                             .users = o.users,

@@ -255,6 +255,8 @@ static int run(report *out, const void *opts, const char *const *operands, int n
     char file_name[128];
     stem(file_name, sizeof file_name, operands[0]);
     const char *name = o->alias ? o->alias : file_name;
+    if (!o->tls_certificate != !o->tls_key)
+        return report_usage("serve: TLS takes both --tls-cert and --tls-key");
     sigset_t signals; /* blocked in every thread: the listener's waits for them */
     set_of_signals(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);

@@ -55,7 +55,7 @@ static bool split_host(const char *text, size_t n, char *host, size_t cap, char 
         return false;
     snprintf(host, cap, "%.*s", (int)n_name, name);
     snprintf(port, port_cap, "%.*s", colon ? (int)n_port : 2, colon ? colon + 1 : "80");
-    return strspn(port, "0123456789") == strlen(port);
+    return strspn(port, "0123456789") == strlen(port) && atoi(port) <= 65535;
 }
 
 static bool accepts(const struct addrinfo *a)
@@ -69,13 +69,13 @@ static bool accepts(const struct addrinfo *a)
     return connected;
 }
 
-bool load_server_find(load_server *s, const char *url, const char *path, char *message,
-                      size_t cap)
+int load_server_find(load_server *s, const char *url, const char *path, char *message,
+                     size_t cap)
 {
     *s = (load_server){0};
     if (strncmp(url, "http://", 7)) {
         snprintf(message, cap, "'%s' is no http:// address", url);
-        return false;
+        return EXIT_USAGE;
     }
     const char *at = url + 7;
     const size_t n = strcspn(at, "/?#");
@@ -88,7 +88,7 @@ bool load_server_find(load_server *s, const char *url, const char *path, char *m
     bool plain = strcspn(at, "?# \r\n\t") == strlen(at) && n_base < 400 && n < 290;
     if (!plain || !split_host(at, n, host, sizeof host, port, sizeof port)) {
         snprintf(message, cap, "'%s' is no address like http://host:port", url);
-        return false;
+        return EXIT_USAGE;
     }
     snprintf(s->host, sizeof s->host, "%.*s", (int)n, at);
     snprintf(s->path, sizeof s->path, "%.*s%s", (int)n_base, at + n, path);
@@ -96,7 +96,7 @@ bool load_server_find(load_server *s, const char *url, const char *path, char *m
     const int code = getaddrinfo(host, port, &hints, &found);
     if (code) {
         snprintf(message, cap, "%s: %s", s->host, gai_strerror(code));
-        return false;
+        return EXIT_FAILED;
     }
     const struct addrinfo *a = found;
     while (a && !accepts(a))
@@ -109,7 +109,7 @@ bool load_server_find(load_server *s, const char *url, const char *path, char *m
         snprintf(message, cap, "cannot connect to %s: %s", s->host, strerror(errno));
     }
     freeaddrinfo(found);
-    return s->address_bytes != 0;
+    return s->address_bytes ? EXIT_OK : EXIT_FAILED;
 }
 
 /* ---- one request -----------------------------------------------------------------------
@@ -129,7 +129,7 @@ typedef struct slot {
     load_times gaps; /* its own, so that those of a failed request are not counted */
     bool connected;
     bool done; /* [DONE] */
-    bool has_usage, failed;
+    bool has_usage, has_choice, failed;
     char message[200]; /* of a failure */
 } slot;
 
@@ -219,6 +219,7 @@ static bool on_event(void *user, const char *data, size_t n)
     if (has_text(delta, "content") || has_text(delta, "reasoning_content") ||
         has_text(choice, "text"))
         ok = take_token(s) && ok;
+    s->has_choice = s->has_choice || choice;
     json_decref(object);
     return ok;
 }
@@ -285,6 +286,8 @@ static void conclude(slot *s, bool whole)
         end_with(s, LOAD_MALFORMED, "the answer is no stream of events");
     } else if (!s->done) {
         end_with(s, LOAD_CLOSED, "the connection ended within the answer");
+    } else if (!s->has_choice) {
+        end_with(s, LOAD_MALFORMED, "the answer ended before it began");
     } else {
         end(s, LOAD_OK);
     }

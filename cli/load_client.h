@@ -39,9 +39,9 @@ typedef struct load_server {
 } load_server;
 
 /* Read "http://host[:port][/base]", find the address that accepts; `path` ("/v1/...") comes
- * behind base, which may end in /v1 itself. False: why, in message [cap]. */
-bool load_server_find(load_server *s, const char *url, const char *path, char *message,
-                      size_t cap);
+ * behind base, which may end in /v1 itself. An exit code; why, in message [cap]. */
+int load_server_find(load_server *s, const char *url, const char *path, char *message,
+                     size_t cap);
 
 typedef struct load_times {
     int64_t *at; /* [n] ns, of cap; NULL while cap is 0 */

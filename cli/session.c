@@ -30,11 +30,23 @@ static void on_log(void *user, ig_log_level level, const char *line)
         report_note("%s", line);
 }
 
+static bool is_isa(const char *name)
+{
+    static const char *const names[] = {"ref", "avx2", "avx512", "amx"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
 int session_context(ig_context **ctx_out, const char *verb, int64_t threads,
                     const char *isa)
 {
     ig_error err;
     const ig_context_opts opts = {.n_threads = (int)threads, .isa = isa, .log = on_log};
+    if (isa && !is_isa(isa))
+        return report_usage("%s: --isa is '%s', wanted is one of ref|avx2|avx512|amx", verb,
+                            isa);
     return ig_context_create(ctx_out, &opts, &err) == IG_OK ? EXIT_OK
                                                             : report_error(verb, &err);
 }

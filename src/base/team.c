@@ -39,7 +39,7 @@ struct ig__team {
     word phase; /* bumped by the last arrival of a barrier */
     _Alignas(64) uint32_t arrived;
     _Alignas(64) int n_threads;
-    int n_cores; /* that this process may use */
+    int n_cores;  /* that this process may use */
     int n_active; /* members 0 to n_active - 1 take part in the current run */
     bool quit;
     ig__job *job;

@@ -166,8 +166,8 @@ bool ig__ask_encode_chat(ig__ask *ask)
     if (!check_length(ask, n, "messages"))
         return false;
     ig_error err;
-    const ig_status status = ig_chat_encode(
-        &ask->ids, s->tokenizer, s->model.chat_template, p->messages, p->n_messages, &err);
+    const ig_status status = ig_chat_encode(&ask->ids, s->tokenizer, s->model.chat_template,
+                                            p->messages, p->n_messages, &err);
     if (status != IG_OK)
         ig__ask_refuse_status(ask, status, &err, "messages");
     return status == IG_OK;
@@ -231,8 +231,8 @@ static void reply_too_long(const ig_server *s, ig__exchange *x, int64_t n,
         "{\"error\":{\"message\":\"the prompt has %lld tokens, the context holds %lld%s\","
         "\"type\":\"invalid_request_error\",\"param\":\"%s\","
         "\"code\":\"context_length_exceeded\",\"n_prompt_tokens\":%lld,\"n_ctx\":%lld}}\n",
-        (long long)n, (long long)s->context, n > s->context ? "" : " with its answer", field,
-        (long long)n, (long long)s->context);
+        (long long)n, (long long)s->context, n > s->context ? "" : " with its answer",
+        field, (long long)n, (long long)s->context);
     ig__reply_json(x, 400, &b);
 }
 

@@ -105,6 +105,13 @@ static void wrong_lines_name_the_nearest(void **state)
     assert_fails("run|M|--tmep|1", 2, "no option '--tmep', the nearest is '--temp'");
     assert_fails("run|M|--top_k=4", 2, "no option '--top_k', the nearest is '--top-k'");
     assert_fails("run|M|--kvtype|f16", 2, "the nearest is '--kv-type'");
+    /* a word cut short, or with one more before or behind it, whatever else looks alike */
+    assert_fails("run|M|--temperature|0", 2, "the nearest is '--temp'");
+    assert_fails("run|M|--max-tokens|4", 2, "the nearest is '--tokens'");
+    assert_fails("run|M|--ctx-size|4", 2, "the nearest is '--ctx'");
+    assert_fails("serve|M|--api-key|x", 2, "the nearest is '--api-key-file'");
+    assert_fails("run|-m|M", 2, "no option '-m': the model stands alone, ingot run MODEL");
+    assert_fails("info|--model=M", 2, "the model stands alone, ingot info MODEL");
     assert_fails("run|M|--xyzzyxyzzy", 2, "no option '--xyzzyxyzzy'; see 'ingot help run'");
     assert_fails("run|M|-q", 2, "no option '-q'");
     assert_fails("run", 2, "run: MODEL is missing");

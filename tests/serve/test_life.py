@@ -151,7 +151,7 @@ class Ending(unittest.TestCase):
             self.assertIn(words, str(caught.exception))
         fails("/no/such/file", words="/no/such/file")
         fails(tiny_path(), "--api-key-file", "/no/such/keys", words="/no/such/keys")
-        fails(tiny_path(), "--tls-cert", "/no/such/cert", words="certificate")
+        fails(tiny_path(), "--tls-cert", "/no/such/cert", words="both --tls-cert and --tls-key")
         fails(tiny_path(), "--host", "no.such.host.invalid", words="no.such.host.invalid")
         for name in "", "a" * 128:
             fails(tiny_path(), "--alias", name, words="1 to 127")

@@ -185,6 +185,8 @@ class Client(unittest.TestCase):
         self.kind("malformed", HEAD + b"X: " + b"x" * 5000 + b"\r\n\r\n")
         self.kind("malformed", HEAD + b"\r\ndata: {\n\n", words="{")
         self.kind("malformed", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", words="stream")
+        self.kind("malformed", HEAD + b"\r\n" + DONE, words="before it began")
+        self.kind("malformed", HEAD + b"\r\n" + USAGE + DONE, words="before it began")
 
     def test_timeout(self):
         with Answering(lambda _, s: (s.sendall(HEAD + b"\r\n" + token("a")), s.recv(1))) as a:
@@ -253,8 +255,10 @@ class Client(unittest.TestCase):
             self.assertIn(words, bench("http://127.0.0.1:1", *options, code=2).stderr)
         for url, words in (("https://127.0.0.1", "no http://"), ("http://", "no address"),
                            ("http://h:x", "no address"), ("http://a b", "no address"),
-                           ("http://[::1", "no address"), ("http://127.0.0.1:1", "cannot connect")):
-            self.assertIn(words, bench(url, code=1).stderr)
+                           ("http://[::1", "no address"), ("ftp://a", "no http://"),
+                           ("http://127.0.0.1:65536", "no address")):
+            self.assertIn(words, bench(url, code=2).stderr)
+        self.assertIn("cannot connect", bench("http://127.0.0.1:1", code=1).stderr)
 
 
 class Ours(unittest.TestCase):
