@@ -74,13 +74,14 @@ typedef struct ig_generate_result {
 /* Append prompt[0..n_prompt) to the sequence and generate. The sequence must have room for
  * the prompt (IG_ERR_LIMIT names both counts); it ends with all that was fed: the prompt
  * and each generated token but the last. n_prompt >= 1; `opts` may be NULL: no limit, no
- * callback.
+ * callback; so may result_out.
  *
  * The sampler is told of the prompt's tokens and of each token drawn; tokens that the
  * sequence held before are the caller's to tell. The answer ends with IG_FINISH_LENGTH when
- * prompt and answer together fill the context (a prompt that alone fills it still gets one
- * token). Cancelling is no error: the sequence holds the steps that were done. After an
- * error it is cut to what it held before the call, and the sampler has to be reset. */
+ * prompt and answer together fill the context; a prompt that alone fills it is IG_ERR_LIMIT
+ * too, unless max_tokens is 0. Cancelling is no error: the sequence holds the steps that were
+ * done. After an error it is cut to what it held before the call, and the sampler has to be
+ * reset. */
 IG_API IG_WARN_UNUSED ig_status ig_generate(ig_generate_result *result_out,
                                             ig_runner *runner, ig_sequence *seq,
                                             ig_sampler *sampler, const int32_t *prompt,

@@ -240,7 +240,8 @@ ig_status ig_generate(ig_generate_result *result_out, ig_runner *runner, ig_sequ
                       ig_sampler *sampler, const int32_t *prompt, int64_t n_prompt,
                       const ig_generate_opts *opts, ig_error *err)
 {
-    *result_out = (ig_generate_result){0};
+    if (result_out)
+        *result_out = (ig_generate_result){0};
     const ig_generate_opts defaults = {.max_tokens = -1, .n_logprobs = -1};
     if (!opts)
         opts = &defaults;
@@ -266,10 +267,10 @@ ig_status ig_generate(ig_generate_result *result_out, ig_runner *runner, ig_sequ
     }
     if (status == IG_OK)
         status = show_rest(&l, err);
-    if (status == IG_OK)
-        *result_out = l.result;
-    else
+    if (status != IG_OK)
         ig_sequence_cut(seq, length);
+    else if (result_out)
+        *result_out = l.result;
     ig__answer_fini(&l.answer);
     ig__buffer_fini(&l.bytes);
     ig__free(a, l.top);
