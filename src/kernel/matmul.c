@@ -104,6 +104,14 @@ static int64_t sum_bytes(const ig__mm_plan *plan)
     return plan->problem.a.type == IG__MM_F64 ? 8 : 4;
 }
 
+/* Rows of A and of B^T that a matrix's threads pack between them: B for each block of rows, A
+ * once a thread that takes pieces of the block. */
+static int64_t packed_rows(const ig__mm_problem *p, int64_t n_blocks, int64_t n_threads)
+{
+    return p->m * (n_blocks < n_threads ? ceil_div(n_threads, n_blocks) : 1) +
+           p->n * n_blocks;
+}
+
 static void choose_pieces(ig__mm_plan *plan, int n_threads)
 {
     const ig__mm_problem *p = &plan->problem;
@@ -121,14 +129,15 @@ static void choose_pieces(ig__mm_plan *plan, int n_threads)
         /* rows of A that are too long to be kept are packed again for each piece */
         const bool is_long = min_i64(p->m, BLOCK_ROWS) * k_bytes > (int64_t)HELD_BYTES;
         const int64_t wanted = (int64_t)n_threads * (is_long ? 1 : PIECES_A_THREAD);
+        const int64_t a_matrix = ceil_div(n_threads, n_matrices);
         for (;;) {
             const int64_t n = plan->n_blocks * plan->n_columns;
-            const int64_t rows = ceil_div(p->m, plan->n_blocks);
-            const int64_t columns = ceil_div(p->n, plan->n_columns);
+            const bool fewer_packed = packed_rows(p, 2 * plan->n_blocks, a_matrix) <=
+                                      packed_rows(p, plan->n_blocks, a_matrix);
             if (n * n_matrices >= wanted || flops < 2.0 * (double)n * PIECE_FLOPS)
                 break;
             if (plan->n_columns * 2 <= panels &&
-                (columns >= rows || plan->n_blocks * 2 > slices))
+                (!fewer_packed || plan->n_blocks * 2 > slices))
                 plan->n_columns *= 2;
             else if (plan->n_blocks * 2 <= slices)
                 plan->n_blocks *= 2;
