@@ -37,14 +37,17 @@ static const char message[] =
 #define ERROR(code, text)                                                                  \
     "\"" code "\":{\"description\":\"" text "\",\"content\":{\"application/json\":{"       \
     "\"schema\":{\"$ref\":\"#/components/schemas/Error\"}}}}"
-#define ERRORS                                                                                      \
-    ERROR("400", "something is wrong with the request")                                             \
-    "," ERROR("401", "no key") "," ERROR("403", "a page of another origin") "," ERROR(              \
-        "413",                                                                                      \
-        "too large") "," ERROR("429",                                                               \
-                               "the queue is full") "," ERROR("500",                                \
-                                                              "the server failed") "," ERROR("503", \
-                                                                                             "loading or stopping")
+/* clang-format off */
+#define ERRORS                                                                             \
+    ERROR("400", "something is wrong with the request") ","                                \
+    ERROR("401", "no key") ","                                                             \
+    ERROR("403", "a page of another origin") ","                                           \
+    ERROR("413", "too large") ","                                                          \
+    ERROR("415", "packed by Content-Encoding") ","                                         \
+    ERROR("429", "the queue is full") ","                                                  \
+    ERROR("500", "the server failed") ","                                                  \
+    ERROR("503", "loading or stopping")
+/* clang-format on */
 #define KEYED "\"security\":[{\"key\":[]},{}],"
 
 #define GET_OF(path, id, type, text, more)                                                 \
