@@ -331,8 +331,9 @@ typedef struct ig_cross_entropy_opts {
     bool use_ignore; /* ... if set */
     bool sum;        /* the sum instead of the mean over the counted targets */
 } ig_cross_entropy_opts;
-/* logits [N,V], targets [N] i64 or i32 -> scalar. No counted target: 0, with zero gradients. A target
- * outside 0 .. V-1 that is not ignored is an error with its place and value. opts may be NULL. */
+/* logits [N,V], targets [N] i64 or i32 -> scalar. No counted target: 0, with zero gradients, and a line
+ * in the log. A target outside 0 .. V-1 that is not ignored is an error with its place and value. opts may
+ * be NULL. */
 IG_API ig_tensor *ig_cross_entropy(ig_tensor *logits, ig_tensor *targets,
                                    const ig_cross_entropy_opts *opts);
 /* The same of ig_linear(x, w, bias), x [..,D], w [V,D], bias [V] or NULL, without its logits ever

@@ -74,6 +74,7 @@ static bool bind_step(ig_program *p, ig__program_step *step)
         return true;
     }
     e->fault = &p->fault;
+    e->remarked = &step->remarked;
     e->scratch = p->block + p->stats.planned_bytes;
     e->shared = (char *)e->scratch + p->room.each * (size_t)ig__team_size(p->ctx->team);
     for (int i = 0; i < e->n_in; i++)
@@ -195,6 +196,19 @@ static void walk_together(void *arg, int i_thread, int n_threads)
     }
 }
 
+/* What rows had to remark. */
+static void tell_remarks(ig_program *p)
+{
+    for (int32_t i = 0; i < p->n_steps; i++) {
+        ig__program_step *step = p->steps[i];
+        if (!step->remarked)
+            continue;
+        step->remarked = false;
+        ig__log(p->ctx, IG_LOG_WARN, "program: step %d: %s: %s", (int)i, step->op->name,
+                step->op->remark);
+    }
+}
+
 /* What changes from run to run: the random stream goes on. */
 static void prepare(ig_program *p)
 {
@@ -227,6 +241,7 @@ ig_status ig_program_run(ig_program *p, ig_error *err)
         ig__team_share(ctx->team, walk_together, p);
     else
         walk_alone(p);
+    tell_remarks(p);
     ctx->n_draws += p->n_draws;
     for (int32_t i = 0; i < p->n_storages; i++)
         if (p->storages[i].s)

@@ -35,6 +35,7 @@ typedef struct ig__program_step {
     int64_t n_units; /* of a row that keeps them; -1: ask in each phase */
     uint64_t draw;   /* of a random row, from the first of the run */
     bool team;
+    bool remarked; /* by the row, in this run */
     bool once;  /* its result is the same in every run: it runs when the program is bound */
     ig__eval e; /* data pointers are set when the program is bound */
 } ig__program_step;

@@ -96,7 +96,9 @@ bool ig__eval_wants_team(const ig__op *op, const ig__eval *e)
 static bool evaluate(ig_context *ctx, const ig__op *op, ig__eval *e)
 {
     int64_t fault = INT64_MAX;
+    bool remarked = false;
     e->fault = &fault;
+    e->remarked = &remarked;
     const ig__room room = ig__eval_room(op, e);
     if (!make_room(ctx, room))
         return ig__fail_tensor_memory(ctx, op->name, room.each), false;
@@ -118,6 +120,8 @@ static bool evaluate(ig_context *ctx, const ig__op *op, ig__eval *e)
         op->explain(e, fault, &ctx->error);
         return false;
     }
+    if (remarked)
+        ig__log(ctx, IG_LOG_WARN, "%s: %s", op->name, op->remark);
     return true;
 }
 

@@ -268,6 +268,8 @@ static ig_tensor *share_of(ig_tensor *targets, ig_dtype dtype,
         return ig_tensor_scalar(ctx, dtype, 1 / (double)(targets->n ? targets->n : 1));
     ig_tensor *ignore = ig_tensor_scalar(ctx, targets->type.dtype, (double)opts->ignore);
     ig_tensor *count = ig_sum(ig_not_equal(targets, ignore), 0, NULL, false);
+    if (count && !ctx->capture && ig_tensor_item(count) == 0)
+        ig__log(ctx, IG_LOG_WARN, "linear_cross_entropy: %s", IG__NO_TARGETS);
     ig_tensor *least = ig_tensor_scalar(ctx, IG_DTYPE_F64, 1);
     return ig__cast(ig_reciprocal(ig_maximum(ig__cast(count, IG_DTYPE_F64), least)), dtype);
 }

@@ -175,6 +175,8 @@ static void cross_entropy_eval(const ig__eval *e, int64_t begin, int64_t end)
     double loss = tree_sum(losses, e->in[1].n);
     if (!a->sum)
         loss = count > 0 ? loss / count : 0;
+    if (!a->sum && count == 0)
+        ig__remark(e);
     ig__store(e->out[0].data, e->out[0].type->dtype, 1, &loss, IG_COMPUTE_F64, 1);
 }
 
@@ -238,6 +240,7 @@ const ig__op ig__op_cross_entropy = {.name = "cross_entropy",
                                      .room = entropy_room,
                                      .work = entropy_work,
                                      .explain = cross_entropy_explain,
+                                     .remark = IG__NO_TARGETS,
                                      .gradient = cross_entropy_gradient,
                                      .needs = {IG_IN(0) | IG_IN(1) | IG_OUT(1)},
                                      .precision = IG_PRECISION_HIGH};
@@ -333,6 +336,7 @@ const ig__op ig__op_cross_entropy_grad = {.name = "cross_entropy_grad",
                                           .room = entropy_room,
                                           .work = entropy_work,
                                           .explain = cross_entropy_explain,
+                                          .remark = IG__NO_TARGETS,
                                           .gradient = ig__gradient_missing,
                                           .precision = IG_PRECISION_HIGH};
 

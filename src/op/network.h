@@ -39,7 +39,9 @@ ig_tensor *ig__attention_joined(ig_tensor *x, bool causal);
 /* recurrent.c; operands dense but lengths */
 extern const ig__op ig__op_recurrent, ig__op_recurrent_grad;
 
-/* loss.c: ig_cross_entropy of a part that begins at row `first`, for messages. */
+/* loss.c; said by both losses where no target counts */
+#define IG__NO_TARGETS "0 target tokens: the loss counts as 0"
+/* ig_cross_entropy of a part that begins at row `first`, for messages. */
 ig_tensor *ig__cross_entropy_from(ig_tensor *logits, ig_tensor *targets,
                                   const ig_cross_entropy_opts *opts, int64_t first);
 /* linear_entropy.c */

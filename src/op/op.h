@@ -69,6 +69,7 @@ typedef struct ig__eval {
     void *scratch;  /* this thread's; as the row's `room` asked for; 64-byte aligned */
     void *shared;   /* of all threads, kept from phase to phase */
     int64_t *fault; /* see ig__fault */
+    bool *remarked; /* see ig__remark */
     uint64_t seed, draw; /* of a random row: key and stream number */
     ig__array in[IG_MAX_INPUTS];
     ig__array out[IG_MAX_OUTPUTS];
@@ -83,6 +84,14 @@ static inline void ig__fault(const ig__eval *e, int64_t at)
     while (at < seen && !__atomic_compare_exchange_n(e->fault, &seen, at, true,
                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
+}
+
+/* What was computed is right, but may not be what its user thinks: the row's `remark` goes to the
+ * log, once a call. */
+static inline void ig__remark(const ig__eval *e)
+{
+    __atomic_store_n(e->remarked, true,
+                     __ATOMIC_RELAXED); /* read after the walk's last barrier */
 }
 
 /* Bytes of scratch: a thread's, and what all share. */
@@ -184,6 +193,7 @@ typedef struct ig__op {
     void (*gradient)(ig__gradient *g); /* NULL: none flows */
     uint32_t needs[IG_MAX_INPUTS]; /* of the gradient of input i: IG_IN and IG_OUT bits */
     void (*explain)(const ig__eval *e, int64_t at, ig_error *err); /* of a fault */
+    const char *remark;                                            /* see ig__remark */
     bool
         keeps_units; /* `n_units`, and what it prepares in `shared`, depend on types and strides
                        * alone: a program asks once */

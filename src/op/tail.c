@@ -13,6 +13,7 @@ static void set_common(ig__eval *to, const ig__eval *e)
     to->scratch = e->scratch;
     to->shared = e->shared;
     to->fault = e->fault;
+    to->remarked = e->remarked;
 }
 
 static void head_of(ig__eval *h, const ig__eval *e)

@@ -13,6 +13,7 @@
 #include "op/product.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,11 +28,19 @@ typedef struct entry {
     int64_t dims[MOST][4]; /* 0 ends */
 } entry;
 
+static char last_line[200]; /* of the log */
+
+static void on_log(void *user, ig_log_level level, const char *line)
+{
+    (void)user, (void)level;
+    snprintf(last_line, sizeof last_line, "%s", line);
+}
+
 static ig_context *context(int n_threads, const ig_allocator *allocator)
 {
     ig_context *ctx;
     const ig_context_opts opts = {
-        .n_threads = n_threads, .poison = true, .allocator = allocator};
+        .n_threads = n_threads, .poison = true, .allocator = allocator, .log = on_log};
     return ig_context_create(&ctx, &opts, NULL) == IG_OK ? ctx : NULL;
 }
 
@@ -581,10 +590,24 @@ static void test_ignored_targets(void **state)
     check_values(ig_tensor_grad(in),
                  (const float[]){0.0900306f, 0.2447285f, -0.3347590f, 0, 0, 0}, 6, 1e-6);
     ig_tensor_clear_grad(in);
+    assert_string_equal(last_line, "");
     t = ig_tensor_from(ctx, IG_DTYPE_I64, IG_SHAPE(2), none);
     loss = ig_linear_cross_entropy(in, w, NULL, t, &o);
     ig_backward(loss);
     must(ctx, "all ignored");
+    assert_non_null(strstr(last_line, "linear_cross_entropy: 0 target tokens"));
+    last_line[0] = 0;
+    check_values(ig_cross_entropy(in, t, &o), (const float[]){0}, 1, 0);
+    assert_string_equal(last_line, "cross_entropy: 0 target tokens: the loss counts as 0");
+    last_line[0] = 0;
+    ig_program *program;
+    assert_int_equal(ig_capture_begin(ctx, NULL), IG_OK);
+    assert_non_null(ig_cross_entropy(in, t, &o));
+    assert_int_equal(ig_capture_end(&program, ctx, NULL), IG_OK);
+    last_line[0] = 0;
+    assert_int_equal(ig_program_run(program, NULL), IG_OK);
+    assert_non_null(strstr(last_line, "cross_entropy: 0 target tokens"));
+    ig_program_destroy(program);
     check_values(loss, (const float[]){0}, 1, 0);
     check_values(ig_tensor_grad(in), (const float[6]){0}, 6, 0);
     t = ig_tensor_from(ctx, IG_DTYPE_I64, IG_SHAPE(2), wrong);
