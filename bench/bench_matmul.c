@@ -182,11 +182,15 @@ static bool run_case(const bench *b, ig__mm_type type, const int64_t mnk[3],
               .n_rounds = PEAK_ROUNDS};
     const ig__mm_data data = {.a = new_values(b, m * k, type),
                               .b = new_values(b, k * n, type),
-                              .c = new_values(b, m * n, out)};
+                              .c = new_values(b, m * n, out),
+                              .shared = ig__alloc_huge(&b->alloc, plan.shared_bytes + 64),
+                              .states =
+                                  ig__alloc_zero(&b->alloc, (size_t)plan.n_states + 1)};
     r.data = &data;
     r.scratch = ig__alloc_huge(&b->alloc, r.stride * (size_t)b->n_threads);
     static double ns[MAX_ROUNDS], shares[MAX_ROUNDS];
-    const bool is_ok = data.a && data.b && data.c && r.scratch;
+    const bool is_ok =
+        data.a && data.b && data.c && data.shared && data.states && r.scratch;
     if (is_ok) {
         const int n_rounds = time_rounds(b, &r, ns, shares);
         const double median = ns[n_rounds / 2];
@@ -203,6 +207,8 @@ static bool run_case(const bench *b, ig__mm_type type, const int64_t mnk[3],
         fflush(stdout);
     }
     ig__free(&b->alloc, r.scratch);
+    ig__free(&b->alloc, data.states);
+    ig__free(&b->alloc, data.shared);
     ig__free(&b->alloc, data.c);
     ig__free(&b->alloc, (void *)(uintptr_t)data.b);
     ig__free(&b->alloc, (void *)(uintptr_t)data.a);

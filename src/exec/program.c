@@ -77,6 +77,7 @@ static bool bind_step(ig_program *p, ig__program_step *step)
     e->remarked = &step->remarked;
     e->scratch = p->block + p->stats.planned_bytes;
     e->shared = (char *)e->scratch + p->room.each * (size_t)ig__team_size(p->ctx->team);
+    e->pool = p->room.pool > 0 ? (char *)e->shared + p->room.shared : NULL;
     for (int i = 0; i < e->n_in; i++)
         e->in[i].data = bytes_of(p, &step->uses[i]);
     for (int i = 0; i < e->n_out; i++)
@@ -107,9 +108,12 @@ static void find_room(ig_program *p)
             p->room.each = room.each;
         if (room.shared > p->room.shared)
             p->room.shared = room.shared;
+        if (room.pool > p->room.pool)
+            p->room.pool = room.pool;
     }
     p->room.each = round_up(p->room.each);
     p->room.shared = round_up(p->room.shared);
+    p->room.pool = round_up(p->room.pool);
 }
 
 ig_status ig__program_bind(ig_program *p, ig_error *err)
@@ -122,7 +126,7 @@ ig_status ig__program_bind(ig_program *p, ig_error *err)
         p->stats.n_team_steps += p->steps[i]->team;
     p->stats.n_steps = p->n_steps - p->n_once;
     p->stats.scratch_bytes =
-        p->room.each * (size_t)ig__team_size(p->ctx->team) + p->room.shared;
+        p->room.each * (size_t)ig__team_size(p->ctx->team) + p->room.shared + p->room.pool;
     const size_t bytes = p->stats.planned_bytes + p->stats.scratch_bytes;
     p->block = bytes >= IG_HUGE_PAGE ? ig__alloc_huge(a, bytes) : ig__alloc(a, bytes);
     if (!p->block)

@@ -204,8 +204,11 @@ typedef struct ig__mm_panel {
     /* of kernels that are deep, where packed_next is given: b_next is whole, [k_next][NR] */
     int64_t b_col, k_next;
     const void *b_after; /* as much behind b_next, to be fetched; NULL: nothing */
-    void *packed;        /* [k][NR] */
-    void *c;             /* [m][n] f32 (f64), row i at i * c_row */
+    const void
+        *packed_ahead; /* instead of the three above: what `packed` is next, [k_next][NR],
+                                 to be fetched; NULL: nothing */
+    void *packed;      /* [k][NR] */
+    void *c;           /* [m][n] f32 (f64), row i at i * c_row */
     const void *
         c0; /* not read when beta is 0; row i at i * c0_row if the kernel is deep, else c_row */
     int64_t c_row, c0_row;

@@ -17,7 +17,9 @@
  *     for each panel of the piece, for each span:  sums [rows][NR] += block * panel
  *
  * with the sums in scratch, so that C is written once, and the next panel packed between the products of this
- * one. Spans are so short that a panel and a slice of A lie in the first-level cache together.
+ * one. Spans are so short that a panel and a slice of A lie in the first-level cache together. A panel that other
+ * blocks of rows need too is packed by whom it meets first, into memory that all threads share: gathering it from
+ * far rows of B would else take longer than its products.
  *
  * C is written row by row. Where its columns lie side by side instead, or there is but one, C^T = B^T A^T is
  * computed: the same products in the same order.
@@ -25,6 +27,8 @@
 #include "kernel/matmul.h"
 
 #include "kernel/matmul_int.h"
+
+#include <string.h>
 
 enum {
     BLOCK_ROWS = 512,       /* most rows of a block */
@@ -39,6 +43,7 @@ enum {
     ROOM = 64               /* bytes behind a packed block */
 };
 static const size_t HELD_BYTES = (size_t)8 << 20; /* most of A that a thread keeps packed */
+static const size_t SHARED_BYTES = (size_t)32 << 20; /* most of B that all share */
 
 static int64_t min_i64(int64_t a, int64_t b)
 {
@@ -145,6 +150,10 @@ static void choose_pieces(ig__mm_plan *plan, int n_threads)
                 break;
         }
     }
+    /* threads that share panels begin at different ones */
+    while (plan->is_deep && plan->n_blocks > 1 && plan->n_columns < n_threads &&
+           plan->n_columns * 2 <= panels)
+        plan->n_columns *= 2;
     plan->row_unit = f->row_step > 1 ? f->mr : 1;
     plan->block_rows =
         ceil_div(ceil_div(p->m, plan->row_unit), plan->n_blocks) * plan->row_unit;
@@ -170,6 +179,14 @@ static void size_scratch(ig__mm_plan *plan)
     if (plan->is_held)
         a_bytes *= (size_t)plan->n_spans;
     plan->scratch_bytes = 2 * plan->panel_bytes + plan->stage_bytes + a_bytes;
+    const ig__mm_problem *p = &plan->problem;
+    const size_t n_panels = (size_t)(ceil_div(p->n, f->nr) * plan->n_spans);
+    if (plan->is_deep && plan->n_blocks > 1 && p->k > 0 &&
+        p->n_batch[0] * p->n_batch[1] == 1 &&
+        n_panels <= SHARED_BYTES / plan->panel_bytes) {
+        plan->shared_bytes = n_panels * plan->panel_bytes;
+        plan->n_states = (int64_t)(sizeof(int64_t) + n_panels);
+    }
 }
 
 ig__mm_plan ig__mm_plan_make(const ig__kernels *kernels, const ig__mm_problem *problem,
@@ -222,6 +239,8 @@ typedef struct piece {
     const void *a, *b, *c0; /* of the matrix */
     void *c;
     const char *bias;
+    char *shared;          /* panels that all threads share; NULL: there are none */
+    unsigned char *states; /* of each of them */
     char *packed_b, *packed_a;
     void *stage; /* [m][n] f32 or f64 */
     int64_t row, column, m, n;
@@ -429,50 +448,113 @@ static void set_deep_epilogue(ig__mm_panel *x, const piece *w, const deep_step *
     x->streams = (double)p->m * (double)p->n * (double)type_bytes(p->c.type) > STREAM_BYTES;
 }
 
+/* ---- panels that all threads share -------------------------------------------------------- */
+
+enum { MISSING, IN_WORK, THERE }; /* states of a shared panel */
+
+/* Where a step's panel is, or is to be packed. */
+typedef struct panel_place {
+    char *at;
+    unsigned char *state; /* of a shared one that this thread packs; else NULL */
+    bool is_packed;
+} panel_place;
+
+/* A panel that another thread is just packing is not waited for: it may not have a core. */
+static panel_place place_of(const piece *w, const deep_step *step, int64_t t)
+{
+    const ig__mm_plan *plan = w->plan;
+    const int64_t i = step->column / plan->kernel->nr * plan->n_spans + step->i_span;
+    panel_place own = {.at = w->packed_b + t % 2 * (int64_t)plan->panel_bytes};
+    if (!w->shared)
+        return own;
+    char *shared = w->shared + i * (int64_t)plan->panel_bytes;
+    unsigned char *state = w->states + i, expected = MISSING;
+    /* acquire pairs with the release of `publish`: the panel's bytes are seen with its state */
+    if (__atomic_load_n(state, __ATOMIC_ACQUIRE) == THERE)
+        return (panel_place){.at = shared, .is_packed = true};
+    if (__atomic_compare_exchange_n(state, &expected, IN_WORK, false, __ATOMIC_ACQUIRE,
+                                    __ATOMIC_RELAXED))
+        return (panel_place){.at = shared, .state = state};
+    return expected == THERE ? (panel_place){.at = shared, .is_packed = true} : own;
+}
+
+static void publish(panel_place *place)
+{
+    place->is_packed = true;
+    if (place->state)
+        __atomic_store_n(place->state, THERE, __ATOMIC_RELEASE);
+}
+
+/* What is done about the panel of step t + 1 during step t; true: it will be packed. */
+static bool prepare_next(ig__mm_panel *x, const piece *w, const panel_place *place,
+                         int64_t t, int64_t n_steps)
+{
+    const ig__mm_problem *p = &w->plan->problem;
+    const ig__mm_kernel *f = w->plan->kernel;
+    const deep_step next = deep_at(w, t + 1),
+                    after = deep_at(w, t + 2 < n_steps ? t + 2 : t + 1);
+    x->k_next = next.k;
+    if (place->is_packed) {
+        x->packed_ahead = place->at;
+        return false;
+    }
+    if ((p->b.col != 1 && p->b.row != 1) || p->k == 0 || next.n != f->nr ||
+        next.k % f->k_step != 0)
+        return false;
+    x->b_next = next.b;
+    x->packed_next = place->at;
+    x->b_after = after.n == f->nr && after.k == next.k ? after.b : NULL;
+    return true;
+}
+
 static void run_deep(const piece *w)
 {
     const ig__mm_plan *plan = w->plan;
     const ig__mm_problem *p = &plan->problem;
     const ig__mm_kernel *f = plan->kernel;
     const int64_t n_steps = ceil_div(w->n, f->nr) * plan->n_spans;
-    const bool are_lines = p->b.col == 1 || p->b.row == 1;
-    char *packed = w->packed_b, *other = w->packed_b + plan->panel_bytes;
-    bool is_packed = false;
     for (int64_t s = 0; s < plan->n_spans && !w->is_packed; s++)
         pack_span(w, s);
-    for (int64_t t = 0; t < n_steps; t++) {
-        const deep_step now = deep_at(w, t);
+    deep_step now = deep_at(w, 0);
+    panel_place place = place_of(w, &now, 0), next_place = place;
+    for (int64_t t = 0; t < n_steps; t++, place = next_place) {
+        now = deep_at(w, t);
         ig__mm_panel x = {.a = packed_span(w, now.i_span),
-                          .packed = packed,
+                          .packed = place.at,
                           .m = w->m,
                           .n = now.n,
                           .k = now.k,
                           .b_row = p->b.row,
                           .b_col = p->b.col};
         set_deep_epilogue(&x, w, &now);
-        if (!is_packed)
-            f->pack_b[p->b.type](packed, now.b, p->b.col, p->b.row, now.n, now.k);
-        const deep_step next = deep_at(w, t + 1 < n_steps ? t + 1 : t);
-        is_packed = t + 1 < n_steps && are_lines && p->k > 0 && next.n == f->nr &&
-                    next.k % f->k_step == 0;
-        if (is_packed) {
-            const deep_step after = deep_at(w, t + 2 < n_steps ? t + 2 : t + 1);
-            x.b_next = next.b;
-            x.k_next = next.k;
-            x.packed_next = other;
-            x.b_after = after.n == f->nr && after.k == next.k ? after.b : NULL;
+        if (!place.is_packed) {
+            f->pack_b[p->b.type](place.at, now.b, p->b.col, p->b.row, now.n, now.k);
+            publish(&place);
+        }
+        bool is_packing = false;
+        if (t + 1 < n_steps) {
+            const deep_step next = deep_at(w, t + 1);
+            next_place = place_of(w, &next, t + 1);
+            is_packing = prepare_next(&x, w, &next_place, t, n_steps);
         }
         f->panel(&x);
-        if (is_packed) {
-            other = packed;
-            packed = x.packed_next;
-        }
+        if (is_packing)
+            publish(&next_place);
         if (x.out || now.i_span + 1 < plan->n_spans)
             continue;
         for (int64_t i = 0; i < w->m; i++)
             store_row(w, (const char *)w->stage + i * f->nr * sum_bytes(plan), i,
                       now.column, now.n);
     }
+}
+
+/* A piece is done; behind the last one nobody looks at the shared panels any more. */
+static void count_done(const ig__mm_plan *plan, unsigned char *states)
+{
+    int64_t *n_done = (int64_t *)(void *)states;
+    /* acq_rel: what all threads did to the states comes before they are cleared */
+    if (__atomic_add_fetch(n_done, 1, __ATOMIC_ACQ_REL) == plan->n_pieces)
+        memset(states, 0, (size_t)plan->n_states);
 }
 
 static const void *matrix_at(const void *p, const ig__mm_layout *x, int64_t i, int64_t j)
@@ -493,7 +575,10 @@ static void run_piece(ig__mm_walk *walk, int64_t i_piece)
     const ig__mm_plan *plan = walk->plan;
     const ig__mm_problem *p = &plan->problem;
     const ig__mm_data *d = walk->data;
-    const int64_t i_block = i_piece / plan->n_columns, i_column = i_piece % plan->n_columns;
+    const int64_t i_block = i_piece / plan->n_columns;
+    /* blocks of rows begin at different columns, so that threads pack different panels */
+    const int64_t i_column =
+        (i_piece + i_block * plan->n_columns / plan->n_blocks) % plan->n_columns;
     const int64_t matrix = i_block / plan->n_blocks, block = i_block % plan->n_blocks;
     const int64_t outer = matrix / p->n_batch[1], inner = matrix % p->n_batch[1];
     const int64_t panels = ceil_div(p->n, plan->kernel->nr);
@@ -505,6 +590,7 @@ static void run_piece(ig__mm_walk *walk, int64_t i_piece)
         .b = matrix_at(plan->is_swapped ? d->a : d->b, &p->b, outer, inner),
         .c = (char *)d->c + c_offset,
         .bias = d->bias,
+        .shared = plan->n_states > 0 ? d->shared : NULL,
         .packed_b = walk->scratch,
         .stage = walk->scratch + 2 * plan->panel_bytes,
         .packed_a = walk->scratch + 2 * plan->panel_bytes + plan->stage_bytes,
@@ -516,11 +602,15 @@ static void run_piece(ig__mm_walk *walk, int64_t i_piece)
     w.n = min_i64(panels * (i_column + 1) / plan->n_columns * plan->kernel->nr, p->n) -
           w.column;
     w.is_packed = plan->is_direct || (plan->is_held && walk->held == i_block);
+    if (w.shared)
+        w.states = d->states + sizeof(int64_t);
     if (plan->is_deep)
         run_deep(&w);
     else
         run_wide(&w);
     walk->held = i_block;
+    if (w.shared)
+        count_done(plan, d->states);
 }
 
 void ig__mm_walk_begin(ig__mm_walk *walk, const ig__mm_plan *plan, const ig__mm_data *data,

@@ -4,7 +4,7 @@
  *
  * A plan is made once for a shape; it holds no pointer and takes no memory. Its work is a
  * number of pieces, parts of C that depend on nothing of one another: any thread may run any
- * of them, in any order, without a barrier. Nothing here allocates, fails or starts
+ * of them, in any order, without a barrier; each once. Nothing here allocates, fails or starts
  * threads: scratch comes from the caller, one block a thread.
  *
  *     ig__mm_plan plan = ig__mm_plan_make(kernels, &problem, n_threads);
@@ -49,6 +49,11 @@ typedef struct ig__mm_data {
     void *c;          /* overlaps neither a nor b */
     const void *c0;   /* laid out as c; NULL: c itself */
     const void *bias; /* [N] of the type of the sums; NULL: none. Shared by the batch */
+    /* Panels of B that all threads pack once between them, where there is more than one block of
+     * rows: the plan's shared_bytes, aligned to 64, of any content; NULL: each piece packs its own.
+     * With them states [n_states], 0 before the first product, which leaves them so. */
+    void *shared;
+    unsigned char *states;
 } ig__mm_data;
 
 typedef struct ig__mm_plan {
@@ -67,6 +72,8 @@ typedef struct ig__mm_plan {
     int64_t row_unit;                  /* blocks begin at multiples of this */
     size_t panel_bytes, stage_bytes;   /* scratch: the panel of B, the sums, then A */
     size_t scratch_bytes;              /* of each thread, aligned to 64 */
+    size_t shared_bytes;               /* 0: nothing is worth sharing */
+    int64_t n_states;                  /* 0: likewise */
     int64_t n_pieces;
 } ig__mm_plan;
 

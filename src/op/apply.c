@@ -32,21 +32,29 @@ static void fill_array(ig__array *a, const ig_tensor *x)
 /* ---- evaluation -------------------------------------------------------------------------------- */
 
 /* Scratch of the context, grown as needed: each thread's part, then what all share. */
+static size_t larger(size_t wanted, size_t there)
+{
+    wanted = (wanted + 63) / 64 * 64;
+    return wanted > there ? wanted : there;
+}
+
 static bool make_room(ig_context *ctx, ig__room room)
 {
-    room.each = (room.each + 63) / 64 * 64;
-    room.shared = (room.shared + 63) / 64 * 64;
-    if (room.each <= ctx->scratch_bytes && room.shared <= ctx->shared_bytes)
+    room.each = larger(room.each, ctx->scratch_bytes);
+    room.shared = larger(room.shared, ctx->shared_bytes);
+    room.pool = larger(room.pool, ctx->pool_bytes);
+    if (room.each == ctx->scratch_bytes && room.shared == ctx->shared_bytes &&
+        room.pool == ctx->pool_bytes)
         return true;
-    if (room.each < ctx->scratch_bytes)
-        room.each = ctx->scratch_bytes;
-    if (room.shared < ctx->shared_bytes)
-        room.shared = ctx->shared_bytes;
-    const size_t bytes = room.each * (size_t)ig__team_size(ctx->team) + room.shared;
+    const size_t bytes =
+        room.each * (size_t)ig__team_size(ctx->team) + room.shared + room.pool;
     ig__free(&ctx->allocator, ctx->scratch);
     ctx->scratch = ig__alloc_huge(&ctx->allocator, bytes);
-    ctx->scratch_bytes = ctx->scratch ? room.each : 0;
-    ctx->shared_bytes = ctx->scratch ? room.shared : 0;
+    if (!ctx->scratch)
+        room = (ig__room){0};
+    ctx->scratch_bytes = room.each;
+    ctx->shared_bytes = room.shared;
+    ctx->pool_bytes = room.pool;
     return ctx->scratch != NULL;
 }
 
@@ -105,6 +113,7 @@ static bool evaluate(ig_context *ctx, const ig__op *op, ig__eval *e)
     const int n_threads = ig__team_size(ctx->team);
     e->scratch = ctx->scratch;
     e->shared = ctx->scratch ? ctx->scratch + (size_t)n_threads * ctx->scratch_bytes : NULL;
+    e->pool = ctx->pool_bytes > 0 ? (char *)e->shared + ctx->shared_bytes : NULL;
     const bool team = n_threads > 1 && ig__eval_wants_team(op, e);
     for (e->phase = 0; e->phase < (op->n_phases ? op->n_phases : 1); e->phase++) {
         const int64_t n = ig__eval_count(op, e);

@@ -68,6 +68,7 @@ typedef struct ig__eval {
     bool first;     /* this thread's first call of this phase: scratch holds nothing yet */
     void *scratch;  /* this thread's; as the row's `room` asked for; 64-byte aligned */
     void *shared;   /* of all threads, kept from phase to phase */
+    void *pool;     /* of all threads, of any content; 64-byte aligned */
     int64_t *fault; /* see ig__fault */
     bool *remarked; /* see ig__remark */
     uint64_t seed, draw; /* of a random row: key and stream number */
@@ -94,9 +95,9 @@ static inline void ig__remark(const ig__eval *e)
                      __ATOMIC_RELAXED); /* read after the walk's last barrier */
 }
 
-/* Bytes of scratch: a thread's, and what all share. */
+/* Bytes of scratch: a thread's, and two kinds that all share. */
 typedef struct ig__room {
-    size_t each, shared;
+    size_t each, shared, pool;
 } ig__room;
 
 /* y[i] = f(x0[i], x1[i], ..) for n elements of one compute type, all contiguous; y may be any x. (An operand

@@ -74,6 +74,17 @@ typedef struct product {
     size_t size[3];                                   /* of an element of x, y, out */
 } product;
 
+/* Behind it, in what all threads share: the states of the plan's shared panels. */
+static unsigned char *states_of(const ig__eval *e)
+{
+    return (unsigned char *)e->shared + (sizeof(product) + 63) / 64 * 64;
+}
+
+static bool shares_panels(const product *p)
+{
+    return p->plan.n_states > 0 && p->n_outer == 1;
+}
+
 typedef struct walk_state {
     ig__mm_walk walk;
     ig__mm_data data;
@@ -131,20 +142,35 @@ static void make_product(product *p, const ig__eval *e)
     p->plan = ig__mm_plan_make(e->k, &q, e->n_threads);
 }
 
+static ig__room room_of(const product *p)
+{
+    const bool shares = shares_panels(p);
+    return (ig__room){
+        .each = p->plan.scratch_bytes + 64 + (sizeof(walk_state) + 63) / 64 * 64,
+        .shared = (sizeof *p + 63) / 64 * 64 + (shares ? (size_t)p->plan.n_states : 0),
+        .pool = shares ? p->plan.shared_bytes : 0};
+}
+
 static ig__room matmul_room(const ig__eval *e)
 {
     product p;
     make_product(&p, e);
-    return (ig__room){.each =
-                          p.plan.scratch_bytes + 64 + (sizeof(walk_state) + 63) / 64 * 64,
-                      .shared = sizeof(product)};
+    return room_of(&p);
+}
+
+/* Ready for the first walk; every later one finds the states as the one before left them. */
+static int64_t begin_product(const ig__eval *e)
+{
+    const product *p = e->shared;
+    if (shares_panels(p))
+        memset(states_of(e), 0, (size_t)p->plan.n_states);
+    return p->plan.n_pieces * p->n_outer;
 }
 
 static int64_t matmul_units(const ig__eval *e)
 {
-    product *p = e->shared;
-    make_product(p, e);
-    return p->plan.n_pieces * p->n_outer;
+    make_product(e->shared, e);
+    return begin_product(e);
 }
 
 static void begin_outer(walk_state *w, const product *p, const ig__eval *e, int64_t outer)
@@ -159,6 +185,10 @@ static void begin_outer(walk_state *w, const product *p, const ig__eval *e, int6
                             .b = e->in[1].data + offset[1] * (int64_t)p->size[1],
                             .c = e->out[0].data + offset[2] * (int64_t)p->size[2],
                             .bias = e->n_in > 2 ? e->in[2].data : NULL};
+    if (shares_panels(p)) {
+        w->data.shared = e->pool;
+        w->data.states = states_of(e);
+    }
     w->outer = outer;
     ig__mm_walk_begin(&w->walk, &p->plan, &w->data,
                       (char *)e->scratch + (sizeof(walk_state) + 63) / 64 * 64);
@@ -314,16 +344,13 @@ ig__room ig__linear_room(const ig__eval *e)
 {
     product p;
     make_linear(&p, e);
-    return (ig__room){.each =
-                          p.plan.scratch_bytes + 64 + (sizeof(walk_state) + 63) / 64 * 64,
-                      .shared = sizeof(product)};
+    return room_of(&p);
 }
 
 int64_t ig__linear_units(const ig__eval *e)
 {
-    product *p = e->shared;
-    make_linear(p, e);
-    return p->plan.n_pieces;
+    make_linear(e->shared, e);
+    return begin_product(e);
 }
 
 void ig__linear_eval(const ig__eval *e, int64_t begin, int64_t end)

@@ -12,6 +12,7 @@ static void set_common(ig__eval *to, const ig__eval *e)
     to->first = e->first;
     to->scratch = e->scratch;
     to->shared = e->shared;
+    to->pool = e->pool;
     to->fault = e->fault;
     to->remarked = e->remarked;
 }
@@ -56,9 +57,8 @@ static ig__room tail_room(const ig__eval *e)
     const ig__tail *t = e->attrs;
     ig__eval part;
     head_of(&part, e);
-    ig__room room = {.each = head_room(t, &part)};
-    if (t->head->room)
-        room.shared = t->head->room(&part).shared;
+    ig__room room = t->head->room ? t->head->room(&part) : (ig__room){0};
+    room.each = round_up(room.each);
     chain_of(&part, e);
     room.each += ig__op_chain.room(&part).each;
     return room;

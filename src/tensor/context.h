@@ -35,8 +35,9 @@ struct ig_context {
     struct ig__history *dead;    /* to be destroyed */
     struct ig__capture *capture; /* the recording in progress; NULL: none */
     uint64_t seed, n_draws;      /* of the random stream: draw i of tensor n_draws */
-    char *scratch;               /* [n_threads][scratch_bytes], then shared_bytes for all */
-    size_t scratch_bytes, shared_bytes;
+    char
+        *scratch; /* [n_threads][scratch_bytes], then shared_bytes and pool_bytes for all */
+    size_t scratch_bytes, shared_bytes, pool_bytes;
     ig__share share; /* of the operator that the team runs now */
 };
 

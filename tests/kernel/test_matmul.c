@@ -6,6 +6,7 @@
 #include "tolerance.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -143,8 +144,17 @@ static void multiply(const ig__kernels *t, const problem *x, memory *c, int n_th
                      int64_t stride)
 {
     const ig__mm_plan plan = ig__mm_plan_make(t, &x->p, n_threads);
-    const ig__mm_data data = {
-        .a = x->a.bytes, .b = x->b.bytes, .c = c->bytes, .bias = x->bias};
+    ig__mm_data data = {.a = x->a.bytes, .b = x->b.bytes, .c = c->bytes, .bias = x->bias};
+    if (plan.n_states > 0 && stride != 2) { /* with 2 each piece packs for itself */
+        data.shared = aligned_alloc(64, plan.shared_bytes);
+        data.states = calloc((size_t)plan.n_states, 1);
+        assert_non_null(data.shared);
+        assert_non_null(data.states);
+        memset(data.shared, 0xff, plan.shared_bytes);
+        /* another thread is packing some of them, and never gets done */
+        for (int64_t i = (int64_t)sizeof(int64_t); i < plan.n_states; i += 4)
+            data.states[i] = 1;
+    }
     const size_t bytes = (plan.scratch_bytes + 63) / 64 * 64;
     char *scratch = aligned_alloc(64, bytes + CANARY);
     assert_non_null(scratch);
@@ -159,6 +169,10 @@ static void multiply(const ig__kernels *t, const problem *x, memory *c, int n_th
             ig__mm_walk_run(&walk, i, i + 1);
     for (int i = 0; i < CANARY; i++)
         assert_int_equal(scratch[bytes + i], GUARD);
+    for (int64_t i = 0; data.states && i < plan.n_states; i++)
+        assert_int_equal(data.states[i], 0);
+    free(data.states);
+    free(data.shared);
     free(scratch);
 }
 
@@ -392,12 +406,13 @@ static void test_same_bits_threads(void **state)
 {
     (void)state;
     static const ig__mm_type types[] = {IG__MM_F32, IG__MM_BF16, IG__MM_F64};
-    static const int64_t sizes[][3] = {{150, 300, 300}, {600, 200, 70}, {30, 900, 600}};
+    static const int64_t sizes[][3] = {
+        {150, 300, 300}, {600, 200, 70}, {30, 900, 600}, {700, 150, 600}};
     uint64_t seed = 6;
     for (int i = 0; i < n_tables; i++)
-        for (int j = 0; j < 9; j++) {
-            const int64_t *s = sizes[j % 3];
-            const ig__mm_type type = types[j / 3];
+        for (int j = 0; j < 12; j++) {
+            const int64_t *s = sizes[j % 4];
+            const ig__mm_type type = types[j / 4];
             problem x = new_problem(s[0], s[1], s[2], type, type, rows, &seed);
             memory one = copy_of(&x.c), many = copy_of(&x.c);
             multiply(tables[i], &x, &one, 1, 1);
@@ -410,6 +425,66 @@ static void test_same_bits_threads(void **state)
             free(many.bytes);
             problem_fini(&x);
         }
+}
+
+typedef struct walker {
+    const ig__kernels *table;
+    const ig__mm_plan *plan;
+    const ig__mm_data *data;
+    int64_t *next; /* piece to be taken */
+    pthread_t thread;
+} walker;
+
+static void *walk(void *arg)
+{
+    const walker *w = arg;
+    char *scratch = aligned_alloc(64, (w->plan->scratch_bytes + 63) / 64 * 64);
+    if (w->table->thread_init)
+        w->table->thread_init();
+    ig__mm_walk walk;
+    ig__mm_walk_begin(&walk, w->plan, w->data, scratch);
+    for (int64_t i; scratch && (i = __atomic_fetch_add(w->next, 1, __ATOMIC_RELAXED)) <
+                                   w->plan->n_pieces;)
+        ig__mm_walk_run(&walk, i, i + 1);
+    free(scratch);
+    return NULL;
+}
+
+/* Threads that share panels of B, one product behind the other in the same memory. */
+static void test_shared_panels(void **state)
+{
+    (void)state;
+    uint64_t seed = 9;
+    for (int i = 0; i < n_tables; i++) {
+        problem x = new_problem(800, 200, 520, IG__MM_BF16, IG__MM_F32, rows, &seed);
+        memory one = copy_of(&x.c), many = copy_of(&x.c);
+        multiply(tables[i], &x, &one, 1, 1);
+        const ig__mm_plan plan = ig__mm_plan_make(tables[i], &x.p, 3);
+        const ig__mm_data data = {.a = x.a.bytes,
+                                  .b = x.b.bytes,
+                                  .c = many.bytes,
+                                  .shared = aligned_alloc(64, plan.shared_bytes + 64),
+                                  .states = calloc((size_t)plan.n_states + 1, 1)};
+        assert_non_null(data.shared);
+        assert_non_null(data.states);
+        for (int round = 0; round < 5; round++) {
+            int64_t next = 0;
+            walker w[3];
+            memset(many.bytes, 0xff, (size_t)many.n * sizeof(float));
+            for (int t = 0; t < 3; t++) {
+                w[t] = (walker){tables[i], &plan, &data, &next, 0};
+                assert_int_equal(pthread_create(&w[t].thread, NULL, walk, &w[t]), 0);
+            }
+            for (int t = 0; t < 3; t++)
+                pthread_join(w[t].thread, NULL);
+            assert_memory_equal(one.bytes, many.bytes, (size_t)one.n * sizeof(float));
+        }
+        free(data.states);
+        free(data.shared);
+        free(one.bytes);
+        free(many.bytes);
+        problem_fini(&x);
+    }
 }
 
 /* A row has the same bits alone and among others, and so has a column. */
@@ -480,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_strides),
         cmocka_unit_test(test_same_bits_threads),
+        cmocka_unit_test(test_shared_panels),
         cmocka_unit_test(test_same_bits_alone),
         cmocka_unit_test(test_nan),
     };

@@ -158,6 +158,14 @@ static void pack_columns(const ig__mm_panel *p, int64_t i)
         _mm_prefetch(after, _MM_HINT_T1);
 }
 
+/* Item i of a panel that is packed already. */
+IG_MM_INLINE void fetch_packed(const ig__mm_panel *p, int64_t i)
+{
+    const char *x = (const char *)p->packed_ahead + i * ITEM * LINE / 2;
+    for (int j = 0; j < ITEM; j++)
+        _mm_prefetch(x + 64 * j, _MM_HINT_T1);
+}
+
 /* ---- sums to where they belong ------------------------------------------------------------------ */
 
 /* Row i of the sums, with the bias, to p->out. */
@@ -211,7 +219,9 @@ IG_MM_INLINE void work_meanwhile(block *t)
         put_row(t->panel, t->i_row++);
     t->i_step++;
     for (; t->i_item * t->n_steps < t->i_step * t->n_items; t->i_item++)
-        if (t->panel->b_col == 1)
+        if (t->panel->packed_ahead)
+            fetch_packed(t->panel, t->i_item);
+        else if (t->panel->b_col == 1)
             pack_lines(t->panel, t->i_item);
         else
             pack_columns(t->panel, t->i_item);
@@ -376,7 +386,7 @@ static void panel(const ig__mm_panel *p)
                   slice_bytes = n_chunks * TILE_BYTES;
     const int64_t n_blocks = (p->m + BLOCK - 1) / BLOCK;
     block t = {.b = p->packed, .n_chunks = n_chunks, .panel = p};
-    if (p->packed_next) {
+    if (p->packed_next || p->packed_ahead) {
         t.n_items = p->k_next / ITEM;
         t.n_steps = n_blocks * n_chunks;
     }
