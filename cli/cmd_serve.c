@@ -212,6 +212,13 @@ static int open_engine(ig_engine **engine_out, session *s, const serve_opts *o,
         .page_tokens = (int64_t)16 << o->page_size};
     if (ig_engine_create(engine_out, s->model, &opts, &err) != IG_OK)
         return report_error("serve", &err);
+    const int64_t context = ig_engine_context(*engine_out);
+    int64_t wanted = o->session.context;
+    if (!wanted)
+        wanted = trained > 0 && trained < 4096 ? trained : 4096;
+    if (context < wanted)
+        report_note("serve: a context of %lld tokens, not %lld: --kv-memory holds no more",
+                    (long long)context, (long long)wanted);
     s->load_ns = report_now_ns() - start;
     return session_template(s, o->template_file);
 }

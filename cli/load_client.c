@@ -187,13 +187,21 @@ static bool take_token(slot *s)
     return true;
 }
 
-static void take_usage(slot *s, const json_t *usage)
+/* A count of tokens; absent: 0. False: it is no count. */
+static bool take_count(int64_t *count, const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    *count = json_integer_value(value);
+    return !value || json_is_null(value) || (json_is_integer(value) && *count >= 0);
+}
+
+static bool take_usage(slot *s, const json_t *usage)
 {
     const json_t *details = json_object_get(usage, "prompt_tokens_details");
     s->has_usage = true;
-    s->prompt_tokens = json_integer_value(json_object_get(usage, "prompt_tokens"));
-    s->tokens = json_integer_value(json_object_get(usage, "completion_tokens"));
-    s->cached_tokens = json_integer_value(json_object_get(details, "cached_tokens"));
+    return take_count(&s->prompt_tokens, usage, "prompt_tokens") &&
+           take_count(&s->tokens, usage, "completion_tokens") &&
+           take_count(&s->cached_tokens, details, "cached_tokens");
 }
 
 static bool on_event(void *user, const char *data, size_t n)
@@ -212,8 +220,10 @@ static bool on_event(void *user, const char *data, size_t n)
         s->failed = true;
     }
     const json_t *usage = json_object_get(object, "usage");
-    if (json_is_object(usage))
-        take_usage(s, usage);
+    if (json_is_object(usage) && !take_usage(s, usage)) {
+        keep_message(s, NULL, data, n);
+        ok = false;
+    }
     const json_t *choice = json_array_get(json_object_get(object, "choices"), 0);
     const json_t *delta = json_object_get(choice, "delta");
     if (has_text(delta, "content") || has_text(delta, "reasoning_content") ||

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A body of SHORT bytes takes some milliseconds, at worst. What waits to be read is bounded: a
- * body more is refused. */
+ * body more is refused, unless one of a client that may have left makes room. */
 enum { SHORT = 16 << 10, WAITING_MOST = 64 << 20 };
 
 /* ---- while reading ---- */
@@ -78,7 +78,10 @@ static void finish(ig__ask *ask)
         x->body = ask->body;
         ask->body = ig__buffer_init(ask->server->a);
     }
-    if (x && ask->status)
+    if (x && ask->status && !ig__http_has_room(ask->server->http, ask->answer.n))
+        ig__reply_error(x, 503, ig__error_type(503), "no_room", NULL,
+                        "too many long answers are on their way");
+    else if (x && ask->status)
         ig__reply_json(x, ask->status, &ask->answer);
     else if (x)
         ig__ask_start(ask);
@@ -92,10 +95,54 @@ static void unlink_ask(ig__ask *ask)
     *(ask->previous ? &ask->previous->next : &ask->server->reader.asks) = ask->next;
 }
 
+/* Take it out of those that wait; false: it does not any more. Under the lock. */
+static bool leave_queue(ig__reader *r, ig__ask *ask)
+{
+    ig__ask **at = &r->waiting;
+    while (*at && *at != ask)
+        at = &(*at)->next_waiting;
+    if (!*at)
+        return false;
+    *at = ask->next_waiting;
+    if (!*at)
+        r->last_waiting = at;
+    r->n_bytes -= ask->body.n;
+    return true;
+}
+
+static void refuse_busy(ig__exchange *x)
+{
+    ig__http_set_header(x, "Retry-After", "5");
+    ig__reply_error(x, 429, "rate_limit_error", "queue_full", NULL,
+                    "too many long requests wait to be read; try again in 5 s");
+}
+
+/* Refuse who may have left, until n bytes fit. */
+static void make_room(ig_server *s, size_t n)
+{
+    ig__reader *r = &s->reader;
+    for (ig__ask *ask = r->asks, *next; ask; ask = next) {
+        next = ask->next;
+        pthread_mutex_lock(&r->lock);
+        const bool full = r->n_bytes + n > WAITING_MOST;
+        const bool taken = full && ask->doubtful && leave_queue(r, ask);
+        pthread_mutex_unlock(&r->lock);
+        if (!full)
+            return;
+        if (!taken)
+            continue;
+        unlink_ask(ask);
+        s->metrics.n_rejected++;
+        refuse_busy(ask->x);
+        destroy(ask);
+    }
+}
+
 /* Give it to the reader; false: too much waits. */
 static bool pass(ig__ask *ask)
 {
     ig__reader *r = &ask->server->reader;
+    make_room(ask->server, ask->body.n);
     pthread_mutex_lock(&r->lock);
     const bool fits = r->n_bytes + ask->body.n <= WAITING_MOST;
     if (fits) {
@@ -133,10 +180,8 @@ void ig__ask_begin(ig_server *s, ig__exchange *x, ig__endpoint endpoint,
         read(ask);
         finish(ask);
     } else if (!pass(ask)) {
-        ig__http_set_header(x, "Retry-After", "5");
         s->metrics.n_rejected++;
-        ig__reply_error(x, 429, "rate_limit_error", "queue_full", NULL,
-                        "too many long requests wait to be read; try again in 5 s");
+        refuse_busy(x);
         destroy(ask);
     }
 }
@@ -152,6 +197,8 @@ void ig__reader_take(ig_server *s)
         ig__ask *next = ask->next_read;
         ig__exchange *x = ask->x;
         unlink_ask(ask);
+        if (x)
+            ig__http_probe_soon(x);
         finish(ask);
         if (x)
             ig__count_refused(s, x);
@@ -159,33 +206,54 @@ void ig__reader_take(ig_server *s)
     }
 }
 
-void ig__reader_forget(ig_server *s, const ig__exchange *x)
+static ig__ask *find(const ig_server *s, const ig__exchange *x)
 {
     ig__ask *ask = s->reader.asks;
     while (ask && ask->x != x)
         ask = ask->next;
+    return ask;
+}
+
+void ig__reader_doubt(ig_server *s, const ig__exchange *x)
+{
+    ig__ask *ask = find(s, x);
+    if (!ask)
+        return;
+    pthread_mutex_lock(&s->reader.lock);
+    ask->doubtful = true;
+    pthread_mutex_unlock(&s->reader.lock);
+}
+
+void ig__reader_forget(ig_server *s, const ig__exchange *x)
+{
+    ig__ask *ask = find(s, x);
     if (!ask)
         return;
     ask->x = NULL;
     pthread_mutex_lock(&s->reader.lock);
-    ask->unwanted = true;
+    const bool waited = leave_queue(&s->reader, ask);
     pthread_mutex_unlock(&s->reader.lock);
+    if (!waited)
+        return; /* it is being read, and comes back */
+    unlink_ask(ask);
+    destroy(ask);
 }
 
 /* ---- the reader ---- */
 
-/* The next to be read, once there is one; NULL: the server ends. Under the lock. */
+/* The next to be read, once there is one, first of those whose clients are surely there; NULL: the
+ * server ends. Under the lock. */
 static ig__ask *next_ask(ig__reader *r)
 {
     while (!r->waiting && !r->stop)
         pthread_cond_wait(&r->changed, &r->lock);
     ig__ask *ask = r->stop ? NULL : r->waiting;
-    if (!ask)
-        return NULL;
-    r->waiting = ask->next_waiting;
-    if (!r->waiting)
-        r->last_waiting = &r->waiting;
-    r->n_bytes -= ask->body.n;
+    while (ask && ask->doubtful)
+        ask = ask->next_waiting;
+    if (!ask && !r->stop)
+        ask = r->waiting;
+    if (ask)
+        (void)leave_queue(r, ask);
     return ask;
 }
 
@@ -196,10 +264,8 @@ static void *run(void *user)
     (void)pthread_setname_np(pthread_self(), "ingot-reader");
     pthread_mutex_lock(&r->lock);
     for (ig__ask *ask; (ask = next_ask(r));) {
-        const bool unwanted = ask->unwanted;
         pthread_mutex_unlock(&r->lock);
-        if (!unwanted)
-            ask->read(ask);
+        ask->read(ask);
         pthread_mutex_lock(&r->lock);
         ask->next_read = r->read;
         r->read = ask;

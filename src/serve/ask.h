@@ -30,7 +30,7 @@ struct ig__ask {
 
     /* guarded by the reader's lock */
     ig__ask *next_waiting, *next_read;
-    bool unwanted;
+    bool doubtful; /* its client may have left */
 };
 
 /* Read the body that came with x by `read`, and answer it or start what it asks; now or later. */

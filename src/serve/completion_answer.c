@@ -46,7 +46,7 @@ static void write_list(ig__buffer *b, const ig__job *job, int64_t i_sample, size
         else if (which == TOPS)
             write_tops(b, job, note);
         else
-            ig__json_write_int(b, i > 0 ? ig__note_at(job, s, i - 1)->end : 0);
+            ig__json_write_int(b, note->offset);
     }
     ig__buffer_append_char(b, ']');
 }

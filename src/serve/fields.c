@@ -224,10 +224,17 @@ int64_t ig__params_max_tokens(const ig__params *p, ig__endpoint endpoint)
 
 /* ---- the text ---- */
 
-/* The deepest nesting of lists and objects, without reading them. */
-static int depth_of(const char *text, size_t n)
+/* What a text would be as a tree, at most, without reading it: a tree takes some hundred bytes an
+ * object, which a body needs three for. */
+typedef struct extent {
+    int depth;
+    size_t n_objects, n_values;
+} extent;
+
+static extent extent_of(const char *text, size_t n)
 {
-    int depth = 0, deepest = 0;
+    extent e = {0, 0, 1};
+    int depth = 0;
     bool in_string = false;
     for (size_t i = 0; i < n; i++) {
         const char c = text[i];
@@ -239,19 +246,39 @@ static int depth_of(const char *text, size_t n)
         } else if (c == '"') {
             in_string = true;
         } else if (c == '[' || c == '{') {
-            if (++depth > deepest)
-                deepest = depth;
+            e.depth = ++depth > e.depth ? depth : e.depth;
+            e.n_objects += c == '{';
+            e.n_values++;
         } else if (c == ']' || c == '}') {
             depth--;
+        } else if (c == ',') {
+            e.n_values++;
         }
     }
-    return deepest;
+    return e;
 }
+
+static bool check_extent(const char *text, size_t n, ig__bad *bad)
+{
+    const extent e = extent_of(text, n);
+    if (e.depth > IG_DEPTH_MAX)
+        return ig__refuse(bad, "",
+                          "the body's JSON is nested too deep: more than %d levels",
+                          IG_DEPTH_MAX);
+    if (e.n_objects > IG_OBJECTS_MAX)
+        return ig__refuse(bad, "", "the body's JSON has %zu objects, wanted are at most %d",
+                          e.n_objects, IG_OBJECTS_MAX);
+    if (e.n_values > IG_VALUES_MAX)
+        return ig__refuse(bad, "", "the body's JSON has %zu values, wanted are at most %d",
+                          e.n_values, IG_VALUES_MAX);
+    return true;
+}
+
+static const char digits[] = "0123456789";
 
 /* Behind the number at text[i]; i: none as JSON has them begins there. */
 static size_t number_end(const char *text, size_t i)
 {
-    static const char digits[] = "0123456789";
     size_t end = i + strspn(text + i, digits);
     if (end == i || (text[i] == '0' && end > i + 1))
         return i;
@@ -285,7 +312,10 @@ static bool shorten_numbers(char *text, size_t n)
                 memset(text + i + 5, ' ', end - i - 5);
                 changed = true;
             }
-            i = end > i ? end - 1 : i;
+            /* digits that are no number are passed over at once: looked at from each of them
+             * they would take the square of their count */
+            const size_t n_digits = end > i ? 0 : strspn(text + i, digits);
+            i = end > i ? end - 1 : n_digits > 0 ? i + n_digits - 1 : i;
         }
     }
     return changed;
@@ -312,10 +342,8 @@ bool ig__request_parse(ig__json **root_out, const ig_allocator *a, const char *t
     *bad = (ig__bad){.no_memory = false};
     if (n == 0)
         return ig__refuse(bad, "", "the body is empty, wanted is JSON");
-    if (depth_of(text, n) > IG_DEPTH_MAX)
-        return ig__refuse(bad, "",
-                          "the body's JSON is nested too deep: more than %d levels",
-                          IG_DEPTH_MAX);
+    if (!check_extent(text, n, bad))
+        return false;
     ig_error err;
     ig_status status = ig__json_parse(root_out, text, n, &err);
     if (status == IG_ERR_FORMAT)

@@ -19,7 +19,9 @@ enum {
     IG_MESSAGES_MAX = 4096, /* messages of a conversation */
     IG_LOGPROBS_MAX = 20,
     IG_SAMPLES_MAX = 16,
-    IG_DEPTH_MAX = 64 /* nesting of a request's JSON */
+    IG_DEPTH_MAX = 64,         /* nesting of a request's JSON, */
+    IG_OBJECTS_MAX = 64 << 10, /* its objects, */
+    IG_VALUES_MAX = 2 << 20    /* and all of its values */
 };
 
 typedef enum ig__endpoint { IG_CHAT = 1, IG_COMPLETION = 2 } ig__endpoint;

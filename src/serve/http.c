@@ -33,12 +33,13 @@
 
 enum { MAX_EVENTS = 64, TAG_WAKE = 1, TAG_MHD = 2 }; /* tags of our epoll events */
 enum { HEADER_MEMORY = 64 << 10 };
-enum {
-    TARGET_MAX = 8000,
-    HEADERS_MAX = 24000
-}; /* bytes of a path with its query; of headers */
 static const uint64_t drain_limit = (uint64_t)64 << 20; /* of a body that is too large */
+static const size_t held_limit = (size_t)256 << 20;
+static const int64_t slowest =
+    8 << 10; /* bytes a second that a client must take of an answer */
 static const int64_t second_ns = 1000000000;
+/* once it stops: for requests that are on their way; after a second stop, for errors */
+static const int64_t arrive_limit_ns = 5000000000, last_words_ns = 1000000000;
 static const int64_t probe_first_ns = 20000000, probe_last_ns = 1000000000;
 
 /* One open socket, and when it began to bring a request. */
@@ -46,7 +47,9 @@ typedef struct connection {
     struct connection *previous, *next;
     int fd;
     int64_t since_ns; /* 0: a request is being answered */
-    bool over;        /* at the last sweep: nothing more can come */
+    int64_t
+        limit_ns; /* by when its last answer must have been taken; 0: none is on its way */
+    bool over;    /* at the last sweep: nothing more can come */
 } connection;
 
 struct ig__http {
@@ -55,12 +58,14 @@ struct ig__http {
     struct MHD_Daemon *daemon;
     int listener, epoll, wake, port;
     int woken, stopping; /* atomic: written by other threads, with release, before the wake
-                            descriptor; read after it, with acquire */
+                            descriptor; read after it, with acquire. stopping: how often */
     connection *connections;
     ig__exchange *waiting;
     int64_t n_connections; /* atomic, relaxed: a gauge that other threads read */
     int64_t sweep_ns, n_half_closed;
-    bool closed_one; /* a connection, since the last run of libmicrohttpd began */
+    int64_t n_arriving; /* requests that began and are not there yet */
+    size_t n_held;      /* bytes of their bodies, and of whole answers on their way */
+    bool closed_one;    /* a connection, since the last run of libmicrohttpd began */
 };
 
 /* ---- the list of exchanges that wait or write ---- */
@@ -95,12 +100,21 @@ static void unwatch(ig__exchange *x)
 
 /* The socket's other side is closed, or the socket is broken: what it means shows when
  * something is written. */
-static void half_closed(ig__exchange *x)
+static void half_closed(ig__exchange *x, bool broken)
 {
+    if (broken && !x->begun && !x->ended) { /* nothing was written, and nothing can be */
+        x->out.failed = true;
+        ig__http_resume(x);
+    }
     if (x->half_closed)
         return;
     x->half_closed = true;
     x->http->n_half_closed++;
+    ig__http_probe_soon(x);
+}
+
+void ig__http_probe_soon(ig__exchange *x)
+{
     x->probe_gap_ns = probe_first_ns;
     x->probe_ns = ig__now_ns();
 }
@@ -153,57 +167,33 @@ static ig__exchange *begin_exchange(ig__http *h, struct MHD_Connection *c, const
     return x;
 }
 
-typedef struct sizes {
-    size_t n[2]; /* bytes of the query's fields, of headers */
-    int64_t n_hosts, n_lengths;
-} sizes;
-
-static enum MHD_Result add_size(void *user, enum MHD_ValueKind kind, const char *name,
-                                const char *value)
-{
-    sizes *s = user;
-    s->n[kind == MHD_HEADER_KIND] += strlen(name) + (value ? strlen(value) : 0) + 2;
-    s->n_hosts += kind == MHD_HEADER_KIND && strcasecmp(name, "Host") == 0;
-    s->n_lengths += kind == MHD_HEADER_KIND && (strcasecmp(name, "Content-Length") == 0 ||
-                                                strcasecmp(name, "Transfer-Encoding") == 0);
-    return MHD_YES;
-}
-
-/* The body's length as announced; 0: none is. libmicrohttpd has refused what is no number. */
-static uint64_t announced(const ig__exchange *x)
-{
-    const char *text = ig__http_get_header(x, "Content-Length");
-    uint64_t n = 0;
-    for (; text && *text >= '0' && *text <= '9'; text++)
-        n = n * 10 + (uint64_t)(*text - '0');
-    return n;
-}
-
-/* What is wrong with the head, so that nobody reads on; false: nothing. A body that is a
- * little too large is read first, since a client that only sends would not see an answer. */
+/* Is something wrong with the head, so that nobody reads on? A body that is a little too large is
+ * read first, since a client that only sends would not see an answer. */
 static bool check_head(ig__exchange *x, const char *path, const char *version)
 {
-    sizes s = {{0}, 0, 0};
-    (void)MHD_get_connection_values(x->connection, MHD_HEADER_KIND, add_size, &s);
-    (void)MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, add_size, &s);
-    const char *coding = ig__http_get_header(x, "Transfer-Encoding");
-    const char *packing = ig__http_get_header(x, "Content-Encoding");
-    const uint64_t n = announced(x);
-    if (strlen(path) + s.n[0] > TARGET_MAX)
-        x->fault = 414;
-    else if (s.n[1] > HEADERS_MAX)
-        x->fault = 431;
-    else if (s.n_hosts > 1 || (s.n_hosts == 0 && strcmp(version, "HTTP/1.1") == 0))
-        x->fault = 400;
-    else if (s.n_lengths > 1) /* whoever passed it on may have taken another one */
-        x->fault = 411;
-    else if (coding && strcasecmp(coding, "chunked") != 0)
-        x->fault = 501;
-    else if (packing && strcasecmp(packing, "identity") != 0)
-        x->fault = 415;
+    const uint64_t n = ig__http_check_head(x, path, version);
     x->too_large =
         n > x->http->opts.max_body && (n > drain_limit || ig__http_get_header(x, "Expect"));
     return x->fault || x->too_large;
+}
+
+bool ig__http_has_room(const ig__http *h, size_t n)
+{
+    return h->n_held + n <= held_limit;
+}
+
+void ig__http_limit(ig__exchange *x, size_t n)
+{
+    connection *socket = connection_of(x->connection);
+    if (socket && !socket->limit_ns)
+        socket->limit_ns =
+            ig__now_ns() + x->http->opts.timeout_ns + (int64_t)n * second_ns / slowest;
+}
+
+void ig__http_hold(ig__exchange *x, size_t n)
+{
+    x->n_held += n;
+    x->http->n_held += n;
 }
 
 static void hand_over(ig__exchange *x)
@@ -211,6 +201,9 @@ static void hand_over(ig__exchange *x)
     ig__http *h = x->http;
     connection *socket = connection_of(x->connection);
     x->requested = true;
+    x->start_ns = ig__now_ns();
+    h->n_arriving--;
+    h->n_held -= x->body.n;
     if (socket)
         socket->since_ns = 0;
     h->opts.events.request(h->opts.events.user, x);
@@ -218,13 +211,20 @@ static void hand_over(ig__exchange *x)
 
 static void take_body(ig__exchange *x, const char *bytes, size_t n)
 {
+    ig__http *h = x->http;
     x->n_received += n;
-    if (x->n_received > x->http->opts.max_body) {
+    if (x->n_received > h->opts.max_body)
         x->too_large = true;
+    else if (!x->fault && !ig__http_has_room(h, n))
+        x->fault = IG_FAULT_ROOM;
+    if (x->too_large || x->fault) {
+        h->n_held -= x->body.n;
         ig__buffer_fini(&x->body);
-        x->body = ig__buffer_init(x->http->a);
+        x->body = ig__buffer_init(h->a);
     } else {
+        const size_t before = x->body.n;
         ig__buffer_append(&x->body, bytes, n);
+        h->n_held += x->body.n - before;
     }
 }
 
@@ -236,6 +236,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
     ig__exchange *x = *slot;
     if (!x) { /* the head alone */
         *slot = x = begin_exchange(h, c, path, method);
+        h->n_arriving += x != NULL;
         if (!x || !check_head(x, path, version))
             return x ? MHD_YES : MHD_NO;
         hand_over(x);
@@ -259,6 +260,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
     }
     if (x->ended || x->begun)
         return ig__http_queue(x);
+    if (x->out.failed) /* the client is gone */
+        return MHD_NO;
     x->suspended = true;
     MHD_suspend_connection(c);
     return MHD_YES;
@@ -271,11 +274,18 @@ static void on_completed(void *user, struct MHD_Connection *c, void **slot,
     ig__exchange *x = *slot;
     *slot = NULL;
     connection *socket = connection_of(c);
-    if (socket)
+    if (socket) {
         socket->since_ns = ig__now_ns();
+        socket->limit_ns = 0;
+    }
     if (!x)
         return;
     unwatch(x);
+    h->n_held -= x->n_held;
+    if (!x->requested) {
+        h->n_arriving--;
+        h->n_held -= x->body.n;
+    }
     if (x->requested)
         h->opts.events.gone(h->opts.events.user, x,
                             why == MHD_REQUEST_TERMINATED_COMPLETED_OK && x->ended);
@@ -327,12 +337,14 @@ static bool is_over(int fd)
            (ioctl(fd, FIONREAD, &n_unread) || n_unread == 0);
 }
 
-/* Did the connection not bring a whole request in time, or can it not any more? The second
- * only when two sweeps found it so: what was read last has its turn between them. */
+/* Did the connection not bring a whole request in time, or not take its answer, or can it not
+ * bring one any more? The last only when two sweeps found it so: what was read last has its turn between them. */
 static bool is_late(const ig__http *h, connection *s, int64_t now)
 {
     const bool was_over = s->over;
     s->over = s->since_ns > 0 && is_over(s->fd);
+    if (s->limit_ns > 0 && now > s->limit_ns)
+        return true;
     return s->since_ns > 0 &&
            (now - s->since_ns > h->opts.timeout_ns || (was_over && s->over));
 }
@@ -388,7 +400,8 @@ static void take_events(ig__http *h, int timeout)
         if (events[i].data.u64 == TAG_MHD)
             continue;
         if (events[i].data.u64 != TAG_WAKE) {
-            half_closed(events[i].data.ptr);
+            half_closed(events[i].data.ptr,
+                        (events[i].events & (EPOLLERR | EPOLLHUP)) != 0);
             continue;
         }
         uint64_t count;
@@ -410,16 +423,23 @@ static void stop_listening(ig__http *h)
 
 void ig__http_run(ig__http *h, int64_t grace_ns)
 {
-    int64_t end_ns = INT64_MAX;
-    for (;;) {
-        int64_t now = ig__now_ns();
-        if (end_ns == INT64_MAX && __atomic_load_n(&h->stopping, __ATOMIC_ACQUIRE)) {
+    int64_t end_ns = INT64_MAX, arrive_ns = INT64_MAX;
+    for (int n_stops = 0;;) {
+        const int64_t now = ig__now_ns();
+        const int n = __atomic_load_n(&h->stopping, __ATOMIC_ACQUIRE);
+        if (n > 0 && n_stops == 0) {
             end_ns = now + grace_ns;
+            arrive_ns = now + arrive_limit_ns;
             stop_listening(h);
         }
-        if (end_ns != INT64_MAX && (!h->waiting || now >= end_ns))
+        if (n > 1 && n_stops <= 1 && end_ns > now + last_words_ns)
+            end_ns = now + last_words_ns;
+        n_stops = n;
+        const bool arrives = h->n_arriving > 0 && now < arrive_ns;
+        if (n > 0 && ((!h->waiting && !arrives) || now >= end_ns))
             return;
-        take_events(h, sleep_ms(h, now, end_ns));
+        take_events(h,
+                    sleep_ms(h, now, arrives && arrive_ns < end_ns ? arrive_ns : end_ns));
         if (h->connections)
             sweep(h, ig__now_ns());
         do { /* out of descriptors it takes no connection until it runs behind a closed one */
@@ -439,7 +459,7 @@ void ig__http_wake(ig__http *h)
 void ig__http_stop(ig__http *h)
 {
     const uint64_t one = 1;
-    __atomic_store_n(&h->stopping, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&h->stopping, 1, __ATOMIC_RELEASE);
     (void)!write(h->wake, &one, sizeof one);
 }
 
@@ -450,6 +470,13 @@ static void drop_line(void *user, const char *fmt, va_list arguments)
     (void)user; /* what libmicrohttpd says is about single clients' faults */
     (void)fmt;
     (void)arguments;
+}
+
+/* Decode a path or a query's field in place; one with a zero byte stays as it is. */
+static size_t decode(void *user, struct MHD_Connection *c, char *text)
+{
+    (void)user, (void)c;
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
 }
 
 static ig_status start(ig__http *h, const ig__http_opts *opts, ig_error *err)
@@ -475,7 +502,8 @@ static ig_status start(ig__http *h, const ig__http_opts *opts, ig_error *err)
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)opts->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_MEMORY,
-        MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_UNESCAPE_CALLBACK, decode, NULL,
+        MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!h->daemon)
         return ig__fail(err, IG_ERR_IO, "serve: libmicrohttpd does not start%s",
                         opts->certificate ? "; are certificate and key a pair in PEM?"

@@ -21,6 +21,19 @@
 typedef struct ig__http ig__http;
 struct MHD_Connection;
 
+/* What is wrong with a request before anybody looks at what it asks. */
+typedef enum ig__http_fault {
+    IG_FAULT_NONE,
+    IG_FAULT_HOST,    /* none, or more than one */
+    IG_FAULT_NAME,    /* a header's name with a blank */
+    IG_FAULT_LENGTH,  /* of the body: said more than once */
+    IG_FAULT_TARGET,  /* too long */
+    IG_FAULT_HEADERS, /* too long */
+    IG_FAULT_PACKED,  /* Content-Encoding */
+    IG_FAULT_CODING,  /* an unknown Transfer-Encoding */
+    IG_FAULT_ROOM     /* too much of others' is held already */
+} ig__http_fault;
+
 typedef struct ig__exchange {
     /* the request */
     const char *method; /* "GET"; lives as long as the exchange, as does all below */
@@ -28,9 +41,9 @@ typedef struct ig__exchange {
     char peer[48];  /* the client's address, without the port */
     ig__buffer body;
     bool too_large; /* the body passes the limit: what was read of it is not here */
-    int fault; /* what is wrong with the head, as a status: 400, 411, 414, 415, 431 or 501; 0: nothing */
-    int64_t start_ns;
-    void *user; /* the owner's */
+    ig__http_fault fault;
+    int64_t start_ns; /* of the head; from `request` on: when all of it was there */
+    void *user;       /* the owner's */
 
     /* the answer, for the owner to read */
     int status;     /* 0: none yet */
@@ -47,6 +60,7 @@ typedef struct ig__exchange {
     ig__buffer out;     /* not yet sent: data[sent..n) */
     size_t sent;
     uint64_t n_received;
+    size_t n_held; /* bytes of its answer that count against what is held for all */
     const char *content_type;             /* static storage */
     struct ig__exchange *previous, *next; /* among those that wait or write */
     bool requested, listed, suspended, half_closed, queued;
@@ -87,6 +101,10 @@ void ig__http_stop(ig__http *http);
 void ig__http_close(ig__http *http); /* after run; may be NULL */
 
 int64_t ig__http_n_connections(const ig__http *http);
+/* Bodies that arrive and whole answers on their way share a bound: is there room for n bytes more? */
+bool ig__http_has_room(const ig__http *http, size_t n);
+/* Probe anew from now on, if the other side is shut: its request begins to cost something. */
+void ig__http_probe_soon(ig__exchange *x);
 
 /* A header of the request; NULL: absent. */
 const char *ig__http_get_header(const ig__exchange *x, const char *name);

@@ -69,14 +69,19 @@ enum MHD_Result ig__http_queue(ig__exchange *x)
         ok = MHD_add_response_header(response, name, value);
         i += strlen(name) + strlen(value) + 2;
     }
-    if (whole)
-        x->n_sent = (int64_t)x->out.n;
     x->queued = true;
     if (ok == MHD_YES && !x->headers.failed && !(whole && x->out.failed))
         ok = MHD_queue_response(x->connection, (unsigned)x->status, response);
     else
         ok = MHD_NO;
     MHD_destroy_response(response);
+    if (whole) { /* libmicrohttpd has a copy */
+        x->n_sent = (int64_t)x->out.n;
+        ig__http_hold(x, x->out.n);
+        ig__http_limit(x, x->out.n);
+        ig__buffer_fini(&x->out);
+        x->out = ig__buffer_init(x->body.a);
+    }
     return ok;
 }
 
@@ -119,5 +124,6 @@ void ig__http_write(ig__exchange *x, const char *bytes, size_t n)
 void ig__http_end(ig__exchange *x)
 {
     x->ended = true;
+    ig__http_limit(x, x->out.n - x->sent);
     ig__http_resume(x);
 }

@@ -38,6 +38,7 @@ void ig__job_destroy(ig__job *job)
     ig_ids_free(job->server->tokenizer, &job->prompt);
     ig__buffer_fini(&job->head);
     ig__buffer_fini(&job->events);
+    ig__buffer_fini(&job->body);
     ig__free(a, job);
 }
 
@@ -70,8 +71,10 @@ static ig__job *make_job(ig_server *s, ig__exchange *x, const ig__form *form,
                      .n_logprobs = p->n_logprobs,
                      .n = p->n,
                      .start_ns = x->start_ns,
+                     .read_ns = ig__now_ns() - x->start_ns,
                      .head = ig__buffer_init(s->a),
-                     .events = ig__buffer_init(s->a)};
+                     .events = ig__buffer_init(s->a),
+                     .body = ig__buffer_init(s->a)};
     if (s->jobs)
         s->jobs->previous = job;
     s->jobs = job;
@@ -302,10 +305,11 @@ void ig__ask_start(ig__ask *ask)
 
 void ig__job_probe(ig_server *s, ig__exchange *x)
 {
-    (void)s;
     const ig__job *job = x->user;
-    if (!job)
+    if (!job) { /* nothing can be written yet that changes no answer */
+        ig__reader_doubt(s, x);
         return;
+    }
     if (job->stream) {
         ig__http_write(x, ": waiting\n\n", 11);
         return;
@@ -339,6 +343,8 @@ void ig__job_gone(ig_server *s, ig__exchange *x, bool whole)
     copy(job->peer, sizeof job->peer, x->peer);
     job->status = x->status;
     job->whole = whole;
+    job->body = x->body; /* there only if it is to be logged */
+    x->body = ig__buffer_init(s->a);
     job->x = NULL;
     job->cancelled = true;
     ig_request_cancel(job->request);

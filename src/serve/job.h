@@ -16,7 +16,8 @@ typedef struct ig__note {
     float logprob;
     int64_t
         end; /* bytes drawn up to and with this token: it is told when so many are shown */
-    int64_t n_top; /* <= job->n_logprobs */
+    int64_t offset; /* characters drawn before it */
+    int64_t n_top;  /* <= job->n_logprobs */
 } ig__note;
 
 typedef struct ig__sample {
@@ -26,6 +27,7 @@ typedef struct ig__sample {
     ig__buffer ids;           /* int32_t each; if asked for */
     size_t n_told;            /* notes that were told */
     int64_t n_drawn, n_shown; /* bytes */
+    int64_t n_characters;     /* drawn */
     int64_t n_generated;
     int64_t first_ns, last_ns; /* of tokens; 0: none yet */
     bool finished;
@@ -65,7 +67,8 @@ struct ig__job {
     ig_ids prompt;       /* if return_ids */
     ig__sample *samples; /* [n] */
     int64_t n, n_finished;
-    int64_t start_ns;
+    int64_t start_ns; /* the request was there */
+    int64_t read_ns;  /* from then on until it was understood */
     int64_t n_prompt, n_cached, n_generated, queue_ns, ttft_ns;
     int64_t max_tokens;
     bool done;      /* the last event was taken */
@@ -75,6 +78,7 @@ struct ig__job {
 
     /* for the log, when the exchange is gone before the engine is done */
     char method[8], path[32], peer[48];
+    ig__buffer body; /* if prompts are logged */
     int status;
     bool whole;
 

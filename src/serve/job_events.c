@@ -90,6 +90,16 @@ void ig__job_write_piece(ig__job *job, const ig__piece *piece)
     ig__buffer_fini(&b);
 }
 
+/* Count a token's bytes, and the characters that begin in it. */
+static void count_drawn(ig__sample *sample, const ig_tokenizer *tokenizer, int32_t id)
+{
+    char bytes[256];
+    const size_t n = ig_token_bytes(tokenizer, id, false, bytes, sizeof bytes);
+    sample->n_drawn += (int64_t)n;
+    for (size_t i = 0; i < n && i < sizeof bytes; i++)
+        sample->n_characters += (bytes[i] & 0xc0) != 0x80;
+}
+
 static void note_token(ig__job *job, ig__sample *sample, const event *e, const char *tops)
 {
     if (e->id < 0)
@@ -99,11 +109,14 @@ static void note_token(ig__job *job, ig__sample *sample, const event *e, const c
     /* the end token is no part of the text, and has no place among its log-probabilities */
     if (job->n_logprobs < 0 || ig_token_is_end(job->server->tokenizer, e->id))
         return;
-    sample->n_drawn +=
-        (int64_t)ig_token_bytes(job->server->tokenizer, e->id, false, NULL, 0);
+    const int64_t offset = sample->n_characters;
+    count_drawn(sample, job->server->tokenizer, e->id);
     const int64_t n_top = e->n_top < job->n_logprobs ? e->n_top : job->n_logprobs;
-    const ig__note note = {
-        .id = e->id, .logprob = e->logprob, .end = sample->n_drawn, .n_top = n_top};
+    const ig__note note = {.id = e->id,
+                           .logprob = e->logprob,
+                           .end = sample->n_drawn,
+                           .offset = offset,
+                           .n_top = n_top};
     static const ig_logprob none[IG_LOGPROBS_MAX];
     ig__buffer_append(&sample->notes, (const char *)&note, sizeof note);
     ig__buffer_append(&sample->notes, tops, (size_t)n_top * sizeof(ig_logprob));
@@ -188,7 +201,7 @@ static void take_event(ig__job *job, const event *e)
     ig__sample *sample = &job->samples[e->i_sample];
     const char *text = (const char *)(e + 1), *tops = text + (e->n_text + 7) / 8 * 8;
     job->n_cached = e->n_cached;
-    job->queue_ns = e->queue_ns;
+    job->queue_ns = job->read_ns + e->queue_ns;
     job->n_generated += e->n_generated - sample->n_generated;
     sample->n_generated = e->n_generated;
     sample->finished = e->finished;
@@ -247,6 +260,8 @@ static void count_job(ig__job *job)
             ig__metrics_observe(m, IG_HISTOGRAM_per_token,
                                 decode / (double)(s->n_generated - 1));
     }
+    if (job->ttft_ns == 0 && job->cancelled)
+        return; /* its times would tell of clients, not of this server */
     ig__metrics_observe(m, IG_HISTOGRAM_whole, (now - start) / 1e9);
     ig__metrics_observe(m, IG_HISTOGRAM_queue, (double)job->queue_ns / 1e9);
     if (job->ttft_ns > 0)

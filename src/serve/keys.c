@@ -6,16 +6,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 ig_status ig__read_small_file(char **text_out, size_t *n_out, const ig_allocator *a,
-                              const char *path, size_t max, ig_error *err)
+                              const char *path, size_t max, bool waits, ig_error *err)
 {
     *text_out = NULL;
     *n_out = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | (waits ? 0 : O_NONBLOCK));
+    struct stat file;
     if (fd < 0)
         return ig__fail(err, IG_ERR_IO, "%s: %s", path, strerror(errno));
+    if (!waits && (fstat(fd, &file) || !S_ISREG(file.st_mode))) {
+        close(fd);
+        return ig__fail(err, IG_ERR_IO, "%s: no regular file, and not read again", path);
+    }
     char *text = ig__alloc(a, max + 2);
     size_t n = 0;
     ssize_t got = 0;
@@ -72,13 +78,13 @@ static ig_status add_lines(ig__keys *keys, const char *path, size_t n, ig_error 
     return keys->n > 0 ? IG_OK : ig__fail(err, IG_ERR_FORMAT, "%s: no key in it", path);
 }
 
-ig_status ig__keys_read(ig__keys *keys, const ig_allocator *a, const char *path,
+ig_status ig__keys_read(ig__keys *keys, const ig_allocator *a, const char *path, bool waits,
                         ig_error *err)
 {
     *keys = (ig__keys){.a = a};
     size_t n;
     IG_TRY(ig__read_small_file(&keys->text, &n, a, path,
-                               (size_t)IG_KEYS_MAX * (IG_KEY_MAX_BYTES + 2), err));
+                               (size_t)IG_KEYS_MAX * (IG_KEY_MAX_BYTES + 2), waits, err));
     keys->keys = ig__alloc(a, IG_KEYS_MAX * sizeof *keys->keys);
     keys->lengths = ig__alloc(a, IG_KEYS_MAX * sizeof *keys->lengths);
     const ig_status status = keys->keys && keys->lengths

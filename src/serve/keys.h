@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 
+#include <stdbool.h>
+
 enum { IG_KEYS_MAX = 1024, IG_KEY_MAX_BYTES = 256 };
 
 typedef struct ig__keys {
@@ -18,9 +20,10 @@ typedef struct ig__keys {
     int64_t n;
 } ig__keys;
 
-/* A file without any key is IG_ERR_FORMAT: it would shut everybody out. On failure *keys is
- * empty and needs no fini. */
-ig_status ig__keys_read(ig__keys *keys, const ig_allocator *a, const char *path,
+/* A file without any key is IG_ERR_FORMAT: it would shut everybody out. `waits`: a pipe will do;
+ * else it must be a regular file, which nobody has to wait for. On failure *keys is empty and
+ * needs no fini. */
+ig_status ig__keys_read(ig__keys *keys, const ig_allocator *a, const char *path, bool waits,
                         ig_error *err);
 void ig__keys_fini(ig__keys *keys);
 
@@ -28,8 +31,8 @@ void ig__keys_fini(ig__keys *keys);
  * equal. */
 bool ig__keys_hold(const ig__keys *keys, const char *given, size_t n);
 
-/* A small file as one block with a 0 behind; at most `max` bytes. */
+/* A small file as one block with a 0 behind; at most `max` bytes; `waits` as above. */
 ig_status ig__read_small_file(char **text_out, size_t *n_out, const ig_allocator *a,
-                              const char *path, size_t max, ig_error *err);
+                              const char *path, size_t max, bool waits, ig_error *err);
 
 #endif

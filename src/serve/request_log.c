@@ -67,9 +67,10 @@ void ig__log_request(ig_server *s, const ig__exchange *x, const ig__job *job, bo
                       (double)(ig__now_ns() - start) / 1e6);
     if (job)
         write_job(&b, job);
-    if (s->opts.log_prompts && x && x->body.n > 0) {
+    const ig__buffer *body = x ? &x->body : &job->body;
+    if (s->opts.log_prompts && body->n > 0) {
         ig__buffer_append_text(&b, ",\"body\":");
-        ig__json_write_string(&b, x->body.data, x->body.n);
+        ig__json_write_string(&b, body->data, body->n);
     }
     ig__buffer_append_char(&b, '}');
     tell(s, &b);

@@ -1,5 +1,5 @@
 /* Who may ask what: routes, methods, keys, origins; and errors in OpenAI's shape. */
-#include "serve/server.h"
+#include "serve/ask.h"
 
 #include "base/clock.h"
 #include "serve/json_write.h"
@@ -234,9 +234,14 @@ static bool has_key(const ig_server *s, const ig__exchange *x)
     const char *given = ig__http_get_header(x, "Authorization");
     if (s->keys.n == 0)
         return true;
-    return given && strncmp(given, bearer, sizeof bearer - 1) == 0 &&
-           ig__keys_hold(&s->keys, given + sizeof bearer - 1,
-                         strlen(given + sizeof bearer - 1));
+    if (!given || strncasecmp(given, bearer, sizeof bearer - 1) != 0)
+        return false;
+    given += sizeof bearer - 1;
+    given += strspn(given, " ");
+    size_t n = strlen(given);
+    while (n > 0 && (given[n - 1] == ' ' || given[n - 1] == '\t'))
+        n--;
+    return ig__keys_hold(&s->keys, given, n);
 }
 
 /* Headers that every answer has; false: refused, and answered. */
@@ -249,6 +254,8 @@ static bool check_origin(const ig_server *s, ig__exchange *x)
         return true;
     if (origin_is_allowed(s, origin)) {
         ig__http_set_header(x, "Access-Control-Allow-Origin", origin);
+        ig__http_set_header(x, "Access-Control-Expose-Headers",
+                            "Retry-After, X-Request-Id");
         ig__http_set_header(x, "Vary", "Origin");
         return true;
     }
@@ -282,22 +289,32 @@ static void refuse_method(ig__exchange *x, const route *r)
                         r->methods == POST ? "POST" : "GET", x->method);
 }
 
-static void refuse_head(ig__exchange *x)
+/* The connection ends with it: what follows might be read as others do not read it. */
+static void refuse_fault(ig__exchange *x)
 {
     static const struct {
+        ig__http_fault fault;
         int status;
         const char *code, *message;
     } faults[] = {
-        {400, "bad_host", "one Host header is wanted"},
-        {411, "bad_length", "one Content-Length or Transfer-Encoding is wanted"},
-        {414, "path_too_long", "path and query are too long"},
-        {415, "packed_body", "a packed body (Content-Encoding) is not supported"},
-        {431, "headers_too_large", "the headers are too long"},
-        {501, "unknown_encoding", "the only Transfer-Encoding that is known is chunked"},
+        {IG_FAULT_HOST, 400, "bad_host", "one Host header is wanted"},
+        {IG_FAULT_NAME, 400, "bad_header", "the name of a header holds a blank"},
+        {IG_FAULT_LENGTH, 400, "bad_length",
+         "one Content-Length or Transfer-Encoding is wanted"},
+        {IG_FAULT_TARGET, 414, "path_too_long", "path and query are too long"},
+        {IG_FAULT_PACKED, 415, "packed_body",
+         "a packed body (Content-Encoding) is not supported"},
+        {IG_FAULT_HEADERS, 431, "headers_too_large", "the headers are too long"},
+        {IG_FAULT_CODING, 501, "unknown_encoding",
+         "the only Transfer-Encoding that is known is chunked"},
+        {IG_FAULT_ROOM, 503, "no_room", "too many long requests come at once"},
     };
+    ig__http_set_header(x, "Connection", "close");
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        if (faults[i].status == x->fault)
-            ig__reply_error(x, x->fault == 411 ? 400 : x->fault, "invalid_request_error",
+        if (faults[i].fault == x->fault)
+            ig__reply_error(x, faults[i].status,
+                            faults[i].status == 503 ? "server_error"
+                                                    : "invalid_request_error",
                             faults[i].code, NULL, "%s", faults[i].message);
 }
 
@@ -307,11 +324,14 @@ static void answer(ig_server *s, ig__exchange *x)
     if (!check_origin(s, x))
         return;
     if (x->fault) {
-        refuse_head(x);
+        refuse_fault(x);
         return;
     }
     if (strcmp(x->method, "OPTIONS") == 0 && ig__http_get_header(x, "Origin")) {
         preflight(x);
+    } else if (strcmp(x->method, "OPTIONS") == 0 && strcmp(x->path, "*") == 0) {
+        ig__http_set_header(x, "Allow", "GET, HEAD, POST, OPTIONS");
+        ig__http_reply(x, 204, NULL, "", 0);
     } else if (!r) {
         ig__reply_error(x, 404, "invalid_request_error", "not_found", NULL,
                         "no such path: %.100s", x->path);
@@ -337,7 +357,7 @@ static void answer(ig_server *s, ig__exchange *x)
 
 void ig__count_refused(ig_server *s, const ig__exchange *x)
 {
-    if (x->status >= 400 && x->status < 500)
+    if (x->status >= 400 && x->status < 500 && x->status != 429)
         s->metrics.n_refused++;
 }
 

@@ -42,7 +42,7 @@ static void reload_keys(ig_server *s)
 {
     ig__keys keys;
     ig_error err;
-    if (ig__keys_read(&keys, s->a, s->opts.key_file, &err) != IG_OK) {
+    if (ig__keys_read(&keys, s->a, s->opts.key_file, false, &err) != IG_OK) {
         ig__log_note(s, "the old keys stay: %s", err.message);
         return;
     }
@@ -149,10 +149,10 @@ static ig_status open_http(ig_server *s, ig_error *err)
     ig_status status = IG_OK;
     if (s->opts.tls_certificate) {
         status = ig__read_small_file(&certificate, &n, s->a, s->opts.tls_certificate,
-                                     TLS_FILE_MAX, err);
+                                     TLS_FILE_MAX, true, err);
         if (status == IG_OK)
-            status =
-                ig__read_small_file(&key, &n, s->a, s->opts.tls_key, TLS_FILE_MAX, err);
+            status = ig__read_small_file(&key, &n, s->a, s->opts.tls_key, TLS_FILE_MAX,
+                                         true, err);
     }
     const ig__http_opts http = {.host = s->opts.host,
                                 .port = s->opts.port,
@@ -180,7 +180,7 @@ static ig_status start(ig_server *s, const ig_server_opts *opts, ig_error *err)
 {
     IG_TRY(keep_opts(s, opts, err));
     if (s->opts.key_file)
-        IG_TRY(ig__keys_read(&s->keys, s->a, s->opts.key_file, err));
+        IG_TRY(ig__keys_read(&s->keys, s->a, s->opts.key_file, true, err));
     if (getrandom(&s->id_base, sizeof s->id_base, 0) != (ssize_t)sizeof s->id_base)
         s->id_base = (uint64_t)ig__now_ns();
     struct timespec now;

@@ -110,7 +110,8 @@ void ig__reader_init(ig_server *s);
 bool ig__reader_start(ig_server *s); /* false: no thread could be started */
 /* HTTP's thread: what the reader has read, after a wake-up. */
 void ig__reader_take(ig_server *s);
-/* HTTP's thread: the exchange is gone. */
+/* HTTP's thread: the exchange's client may have left; it is gone. */
+void ig__reader_doubt(ig_server *s, const ig__exchange *x);
 void ig__reader_forget(ig_server *s, const ig__exchange *x);
 void ig__reader_stop(ig_server *s); /* what waits is left unread */
 void ig__reader_fini(ig_server *s);

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -139,6 +140,63 @@ class Tiny(Shared):
             got = self.s.json(path, long, status=400)["error"]
             self.assertEqual(got["code"], "context_length_exceeded", path)
 
+    def test_left_before_read(self):
+        """Clients that leave before their long body is read hold up nobody for long."""
+        for reset in False, True:
+            for _ in range(20):
+                c = self.s.connect()
+                if reset:
+                    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                c.sendall(request_bytes("/tokenize", {"content": "a" * (1 << 20),
+                                                      "with_pieces": True}))
+                time.sleep(0.01)
+                c.close()
+            one = time.monotonic()
+            self.s.json("/tokenize", {"content": "a" * (1 << 20), "with_pieces": True})
+            one = time.monotonic() - one
+            started = time.monotonic()
+            self.s.json("/tokenize", {"content": "a" * 20000})
+            self.assertLess(time.monotonic() - started, max(1, 2 * one))
+
+    def test_blank_in_a_name(self):
+        """What one reads as a length and another does not is refused, and nothing behind it read."""
+        for line in b"Transfer-Encoding : chunked", b"Content-Length\t: 5", b"X Y: 1":
+            c = self.s.connect()
+            c.sendall(b"POST /tokenize HTTP/1.1\r\nHost: a\r\n" + line + b"\r\n\r\n"
+                      b"GET /v1/models HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            got = b""
+            while piece := c.recv(65536):
+                got += piece
+            c.close()
+            self.assertEqual(got.count(b"HTTP/1.1 "), 1, line)
+            self.assertIn(b"HTTP/1.1 400 ", got)
+            self.assertIn(b"bad_header", got)
+
+    def test_odd_targets(self):
+        c = self.s.connect()
+        c.sendall(b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
+        got = read_until(c, b"\r\n\r\n")
+        c.close()
+        self.assertIn(b" 204 ", got)
+        self.assertIn(b"Allow: GET, HEAD, POST, OPTIONS", got)
+        for path in "/health%00", "/health%00x", "/v1/models/%00":
+            self.assertEqual(self.s.ask("GET", path)[0], 404, path)
+
+    def test_times_without_the_upload(self):
+        """A client that is slow to send is no slowness of the server's."""
+        before = self.s.metric("time_to_first_token_seconds_sum")
+        prefill = self.s.metric("request_prefill_time_seconds_sum")
+        body = request_bytes("/v1/completions", {"prompt": "a", "max_tokens": 1})
+        c = self.s.connect()
+        c.sendall(body[:-5])
+        time.sleep(1.5)
+        c.sendall(body[-5:])
+        read_until(c, b"total_tokens")
+        c.close()
+        self.s.wait_idle(5)
+        self.assertLess(self.s.metric("time_to_first_token_seconds_sum") - before, 1)
+        self.assertLess(self.s.metric("request_prefill_time_seconds_sum") - prefill, 1)
+
     def test_long_bodies(self):
         """What is read on a thread of its own comes out as what is read at once; a client that
         leaves meanwhile, or sends no JSON, harms nobody."""
@@ -163,6 +221,14 @@ class Tiny(Shared):
         refused = self.s.metric("requests_refused_total")
         self.assertEqual(self.s.ask("POST", "/tokenize", "{" + wide)[0], 400)
         self.assertEqual(self.s.metric("requests_refused_total"), refused + 1)
+        started = time.monotonic()  # digits that are no number: read once, not once each
+        got = self.s.json("/tokenize", '{"content":' + "0" * 2000000 + "}", status=400)["error"]
+        self.assertIn("not JSON", got["message"])
+        self.assertLess(time.monotonic() - started, 3)
+        for body, words in (('{"x":[' + "{}," * 70000 + "{}]}", "70002 objects"),
+                            ('{"x":[' + "0," * 2100000 + "0]}", "values, wanted are at most")):
+            got = self.s.json("/tokenize", body, status=400)["error"]
+            self.assertIn(words, got["message"])
         leaving = []
         for i in range(12):
             s = self.s.connect()
@@ -737,7 +803,7 @@ class Guarded(Shared):
         for key in (None, "Bearer", "Bearer ", "Bearer wrong", "Bearer first-ke",
                     "Bearer first-key2", "first-key", "Basic first-key", "Bearer # a comment"):
             self.assertEqual(self.status(key), 401, key)
-        for key in "Bearer first-key", "Bearer second-key":
+        for key in "Bearer first-key", "Bearer second-key", "bearer first-key", "BEARER  first-key ":
             self.assertEqual(self.status(key), 200, key)
         self.assertEqual(self.status(None, "/metrics"), 401)
         for path in "/health", "/", "/openapi.json":
@@ -757,6 +823,13 @@ class Guarded(Shared):
         self.s.process.send_signal(signal.SIGHUP)
         time.sleep(0.2)
         self.assertEqual(self.status("Bearer third-key"), 200)
+        os.rename(self.key_file, self.key_file + ".kept")
+        os.mkfifo(self.key_file)  # nobody writes: it would be waited for for ever
+        self.s.process.send_signal(signal.SIGHUP)
+        time.sleep(0.2)
+        self.assertEqual(self.status("Bearer third-key"), 200)
+        os.remove(self.key_file)
+        os.rename(self.key_file + ".kept", self.key_file)
         self.set_keys("first-key", "second-key")
         self.s.process.send_signal(signal.SIGHUP)
         self.until(lambda: self.status("Bearer first-key") == 200)
@@ -772,6 +845,7 @@ class Guarded(Shared):
         key = {"Authorization": "Bearer first-key"}
         _, headers, _ = self.s.ask("GET", "/v1/models", headers={**key, "Origin": "https://a.example"})
         self.assertEqual(headers["Access-Control-Allow-Origin"], "https://a.example")
+        self.assertIn("Retry-After", headers["Access-Control-Expose-Headers"])
         status, headers, _ = self.s.ask("GET", "/v1/models",
                                         headers={**key, "Origin": "https://b.example"})
         self.assertEqual(status, 403)

@@ -33,7 +33,7 @@ static void lines(void **state)
     ig_error err;
     static const char text[] = "# comment\n\nalpha\r\nbeta \t\n\ngamma";
     write_file(text, sizeof text - 1);
-    assert_int_equal(ig__keys_read(&keys, &a, path, &err), IG_OK);
+    assert_int_equal(ig__keys_read(&keys, &a, path, false, &err), IG_OK);
     assert_int_equal(keys.n, 3);
     assert_true(holds(&keys, "alpha") && holds(&keys, "beta") && holds(&keys, "gamma"));
     const char *others[] = {"",     "alph",  "alphaa",  "alphaalpha", "beta ",
@@ -50,7 +50,7 @@ static void refused(const char *text, size_t n, ig_status status)
     ig__keys keys;
     ig_error err;
     write_file(text, n);
-    assert_int_equal(ig__keys_read(&keys, &a, path, &err), status);
+    assert_int_equal(ig__keys_read(&keys, &a, path, false, &err), status);
     assert_non_null(strstr(err.message, path));
     assert_int_equal(keys.n, 0);
     ig__keys_fini(&keys); /* harmless */
@@ -73,7 +73,7 @@ static void wrong_files(void **state)
     ig_allocator a = ig__allocator_default();
     ig__keys keys;
     ig_error err;
-    assert_int_equal(ig__keys_read(&keys, &a, "/no/such/file", &err), IG_ERR_IO);
+    assert_int_equal(ig__keys_read(&keys, &a, "/no/such/file", true, &err), IG_ERR_IO);
 }
 
 static void faults(void **state)
@@ -85,7 +85,7 @@ static void faults(void **state)
         const ig_allocator a = fault_allocator_of(&f);
         ig__keys keys;
         ig_error err;
-        const ig_status status = ig__keys_read(&keys, &a, path, &err);
+        const ig_status status = ig__keys_read(&keys, &a, path, false, &err);
         assert_int_equal(status, f.n_calls < nth ? IG_OK : IG_ERR_MEMORY);
         ig__keys_fini(&keys);
         assert_int_equal(f.n_alive, 0);

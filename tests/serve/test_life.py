@@ -127,6 +127,74 @@ class Ending(unittest.TestCase):
         self.assertEqual(s.stop(signal.SIGINT), 0)
         self.assertLess(time.monotonic() - started, 10)
 
+    def test_unread_answer(self):
+        """A client that does not read its answer holds up the end no longer than a second."""
+        s = Served(BINARY, tiny_path(), "--quiet")
+        c = s.connect()
+        c.sendall(request_bytes("/tokenize", {"content": "a" * (1 << 20), "with_pieces": True}))
+        c.recv(10)
+        s.process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        self.assertIsNone(s.process.poll())
+        started = time.monotonic()
+        self.assertEqual(s.stop(), 0)
+        self.assertLess(time.monotonic() - started, 5)
+        c.close()
+
+    def test_slow_reader(self):
+        """An answer has to be taken in its time, however many bytes trickle."""
+        s = Served(BINARY, tiny_path(), "--quiet", "--timeout", "1")
+        try:
+            c = s.connect()
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            c.sendall(request_bytes("/tokenize", {"content": "a" * 15000, "with_pieces": True}))
+            started, n = time.monotonic(), 0
+            while (piece := c.recv(100)) and time.monotonic() - started < 110:
+                n += len(piece)
+                time.sleep(0.05)
+            self.assertLess(n, 500000)
+            c.close()
+            self.assertEqual(s.json("/health"), {"status": "ok"})
+        except ConnectionResetError:
+            pass
+        finally:
+            self.assertEqual(s.stop(), 0)
+
+    def test_arriving(self):
+        """A request whose body is on its way at SIGTERM is answered."""
+        s = Served(BINARY, tiny_path(), "--quiet")
+        body = request_bytes("/v1/completions", {"prompt": "a", "max_tokens": 3})
+        c = s.connect()
+        c.sendall(body[:-5])
+        time.sleep(0.2)
+        s.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        c.sendall(body[-5:])
+        self.assertIn(b"total_tokens", read_until(c, b"total_tokens"))
+        c.close()
+        self.assertEqual(s.stop(), 0)
+
+    def test_logged_bodies(self):
+        """--log-prompts: the bodies of those who left too."""
+        s = Served(BINARY, tiny_path(), "--ctx", "2048", "--log-prompts")
+        c = s.connect()
+        c.sendall(request_bytes("/v1/completions", {
+            "prompt": "left-behind", "max_tokens": 2000, "ignore_eos": True, "stream": True}))
+        read_until(c, b"data: ")
+        c.close()
+        s.wait_idle(10)
+        self.assertEqual(s.stop(), 0)
+        lines = [json.loads(x) for x in s.said.splitlines() if x.startswith("{")]
+        [line] = [x for x in lines if x.get("path") == "/v1/completions"]
+        self.assertEqual(line["finish"], "cancelled")
+        self.assertIn("left-behind", line["body"])
+
+    def test_context_that_fits(self):
+        s = Served(BINARY, tiny_path(), "--quiet", "--ctx", "100000", "--kv-memory", "1")
+        n = s.about["context"]
+        self.assertEqual(s.stop(), 0)
+        self.assertIn(f"a context of {n} tokens, not 100000: --kv-memory holds no more", s.said)
+
     def test_no_descriptors(self):
         """More clients than descriptors: some wait, and all are answered as others leave."""
         s = Served(BINARY, tiny_path(), "--quiet", limits={resource.RLIMIT_NOFILE: (40, 40)})

@@ -186,6 +186,10 @@ class Client(unittest.TestCase):
         self.kind("malformed", HEAD + b"\r\ndata: {\n\n", words="{")
         self.kind("malformed", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", words="stream")
         self.kind("malformed", HEAD + b"\r\n" + DONE, words="before it began")
+        for count in -3, "x", 1.5:
+            self.kind("malformed", HEAD + b"\r\n" + token("a") + event(
+                choices=[], usage={"prompt_tokens": 1, "completion_tokens": count}) + DONE,
+                      words="completion_tokens")
         self.kind("malformed", HEAD + b"\r\n" + USAGE + DONE, words="before it began")
 
     def test_timeout(self):

@@ -74,6 +74,13 @@ class Model(unittest.TestCase):
 
 
 class Answers(Model):
+    def test_offsets(self):
+        """Of log-probabilities, in characters."""
+        got = self.s.json("/v1/completions", {"prompt": "Hi", "max_tokens": 4, "temperature": 0,
+                                              "logit_bias": {"2756": 100}, "logprobs": 1})
+        self.assertEqual(text(got), "éééé")
+        self.assertEqual(got["choices"][0]["logprobs"]["text_offset"], [0, 1, 2, 3])
+
     def test_long_texts(self):
         """While texts of a mebibyte without a space are taken apart others are answered."""
         draw = random.Random(7)
