@@ -480,6 +480,14 @@ static json_t *results_json(const bench *b)
     return list;
 }
 
+static bool any(const args_ints *list)
+{
+    for (int64_t i = 0; i < list->n; i++)
+        if (list->at[i])
+            return true;
+    return false;
+}
+
 static int run(report *out, const void *opts, const char *const *operands, int n_operands)
 {
     const bench_opts *o = opts;
@@ -489,6 +497,8 @@ static int run(report *out, const void *opts, const char *const *operands, int n
         return report_usage("bench: MODEL is missing");
     if (n_operands && o->serve.url)
         return report_usage("bench: --serve measures a server, not '%s'", operands[0]);
+    if (!o->serve.url && !any(&o->prompt) && !any(&o->decode))
+        return report_usage("bench: --prompt and --decode are all 0: nothing to measure");
     if (o->serve.url)
         return bench_serve_run(out, &o->serve, o->csv, o->json);
     bench *b = calloc(1, sizeof *b);

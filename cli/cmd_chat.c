@@ -88,7 +88,7 @@ static void tell_turn(const chat *c, const answer *a, int64_t n_kept)
            ig_finish_name(a->result.finish));
     if (a->result.finish == IG_FINISH_LENGTH && length + 1 >= context)
         remark(c, "[the context is full: %lld of %lld tokens; /clear begins anew]",
-               (long long)length, (long long)context);
+               (long long)(length + 1), (long long)context); /* the last is not evaluated */
 }
 
 /* False: the message was not answered. */
@@ -146,7 +146,7 @@ static void do_regenerate(chat *c, const char *rest)
     (void)rest;
     json_t *messages = c->talk.messages;
     json_t *old = json_incref(json_array_get(messages, json_array_size(messages) - 1));
-    if (!conversation_drop(&c->talk, "assistant"))
+    if (!conversation_has_answer(&c->talk) || !conversation_drop(&c->talk, "assistant"))
         remark(c, "no answer to regenerate");
     else if (!give_answer(c))
         json_array_append(messages, old);
@@ -184,14 +184,15 @@ static void do_quit(chat *c, const char *rest)
 static const struct command {
     const char *name, *help;
     void (*run)(chat *c, const char *rest);
+    bool takes_rest;
 } commands[] = {
-    {"/help", "this", do_help},
-    {"/system", "TEXT: set the system message; -: none; alone: show it", do_system},
-    {"/regenerate", "draw the last answer anew", do_regenerate},
-    {"/clear", "forget the conversation, keep the system message", do_clear},
-    {"/save", "FILE: write the conversation as JSON", do_save},
-    {"/load", "FILE: go on with a saved one", do_load},
-    {"/quit", "end (Ctrl-D too)", do_quit},
+    {"/help", "this", do_help, false},
+    {"/system", "TEXT: set the system message; -: none; alone: show it", do_system, true},
+    {"/regenerate", "draw the last answer anew", do_regenerate, false},
+    {"/clear", "forget the conversation, keep the system message", do_clear, false},
+    {"/save", "FILE: write the conversation as JSON", do_save, true},
+    {"/load", "FILE: go on with a saved one", do_load, true},
+    {"/quit", "end (Ctrl-D too)", do_quit, false},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -225,7 +226,10 @@ static void obey(chat *c, char *line, size_t n)
     const struct command *nearest = &commands[0];
     for (int i = 0; i < N_COMMANDS; i++) {
         if (!strcmp(commands[i].name, line)) {
-            commands[i].run(c, rest);
+            if (*rest && !commands[i].takes_rest)
+                c->code = report_usage("chat: %s takes no argument", line);
+            else
+                commands[i].run(c, rest);
             return;
         }
         if (args_distance(line, commands[i].name) < args_distance(line, nearest->name))

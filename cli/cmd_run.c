@@ -128,6 +128,8 @@ static void tell_timings(const answer *a, const session *s)
 
 static int tell_json(report *out, answer *a, const session *s)
 {
+    if (a->n_logprobs >= 0 && !a->logprobs)
+        a->logprobs = json_array(); /* asked for, and there was no token */
     json_t *object = json_pack("{s:o, s:o, s:o, s:s, s:O?, s:{s:f, s:f, s:f, s:f}}", "text",
                                report_json_text(a->text, a->n_text), "prompt_tokens",
                                report_json_ids(a->prompt.ids, a->prompt.n), "tokens",
@@ -142,8 +144,9 @@ static int tell_json(report *out, answer *a, const session *s)
 /* The answer to no token: none. */
 static int tell_nothing(report *out, const run_opts *o, const session *s)
 {
-    answer none = {.out = out};
+    answer none = {.out = out, .n_logprobs = o->n_logprobs};
     const int code = o->json ? tell_json(out, &none, s) : EXIT_OK;
+    json_decref(none.logprobs);
     if (code == EXIT_OK && report_flush(out))
         report_note("run: nothing to evaluate");
     return code;

@@ -2,8 +2,11 @@
 #include "conversation.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char *role_of(const json_t *message)
 {
@@ -52,6 +55,13 @@ bool conversation_drop(conversation *c, const char *role)
     if (!n || strcmp(role_of(json_array_get(c->messages, n - 1)), role) != 0)
         return false;
     return !json_array_remove(c->messages, n - 1);
+}
+
+bool conversation_has_answer(const conversation *c)
+{
+    const size_t n = json_array_size(c->messages);
+    return n > 1 && !strcmp(role_of(json_array_get(c->messages, n - 1)), "assistant") &&
+           !strcmp(role_of(json_array_get(c->messages, n - 2)), "user");
 }
 
 bool conversation_init(conversation *c, session *s, const draw_opts *draw,
@@ -194,11 +204,21 @@ static bool is_message_list(const json_t *list)
 int conversation_load(conversation *c, const char *path)
 {
     json_error_t error;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return report_fail("chat: %s: %s", path, strerror(errno));
-    json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-    fclose(file);
+    struct stat about;
+    const int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
+    if (fd < 0 || fstat(fd, &about)) {
+        const int why = errno;
+        if (fd >= 0)
+            close(fd);
+        return report_fail("chat: %s: %s", path, strerror(why));
+    }
+    if (!S_ISREG(about.st_mode)) {
+        close(fd);
+        return report_fail("chat: %s: is no regular file", path);
+    }
+    json_t *root = json_loadfd(fd, JSON_REJECT_DUPLICATES, &error);
+    close(fd);
     if (!root)
         return report_fail("chat: %s: line %d: %s", path, error.line, error.text);
     json_t *list = json_object_get(root, "messages");

@@ -30,6 +30,8 @@ bool conversation_set_system(conversation *c, const char *text); /* "": none */
 void conversation_clear(conversation *c); /* keeps the system message */
 
 const char *conversation_system(const conversation *c); /* NULL: none */
+/* Is the last message an answer to a user's? */
+bool conversation_has_answer(const conversation *c);
 /* Take the last message away if it has this role. */
 bool conversation_drop(conversation *c, const char *role);
 

@@ -390,14 +390,15 @@ static ig_status take_dims(ig__gguf_tensor *t, ig__gguf_cursor *c, int64_t *elem
     t->n_dims = (int)n_dims;
     int64_t elements = 1;
     for (int i = 0; i < 4; i++) {
+        const int64_t before = elements;
         uint64_t dim = 1;
         if (i < t->n_dims)
             IG_TRY(take_u64(&dim, c, "dimension"));
         if (dim < 1 || dim > INT64_MAX || !ig__mul_i64(&elements, elements, (int64_t)dim))
-            return ig__gguf_fail(c->gguf, c->err, IG_ERR_FORMAT, tell(c) - 8,
-                                 "%s: dimension %d is %" PRIu64 ", allowed is 1 to %" PRId64
-                                 " for the product of all",
-                                 c->label, i, dim, INT64_MAX);
+            return ig__gguf_fail(
+                c->gguf, c->err, IG_ERR_FORMAT, tell(c) - 8,
+                "%s: dimension %d is %" PRIu64 ", allowed is 1 to %" PRId64 "%s", c->label,
+                i, dim, INT64_MAX / before, i > 0 ? " behind those before it" : "");
         t->dims[i] = (int64_t)dim;
     }
     *elements_out = elements;

@@ -58,9 +58,9 @@ static ig_status check(const ig_runner *runner, const ig_sequence *seq, int64_t 
                         (long long)n_prompt, (long long)context);
     if (n_prompt + length == context && opts->max_tokens != 0)
         return ig__fail(err, IG_ERR_LIMIT,
-                        "generate: the prompt has %lld tokens after %lld and fills the "
-                        "context, nothing is left for an answer",
-                        (long long)n_prompt, (long long)length);
+                        "generate: the prompt fills the context of %lld tokens, nothing is "
+                        "left for an answer",
+                        (long long)context);
     return IG_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -112,6 +113,26 @@ static void chat_saves_and_loads(void **state)
     assert_int_equal(o.code, 1);
     assert_non_null(strstr(o.err, path));
     program_free(&o);
+    /* an answer to nobody cannot be drawn anew */
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("{\"messages\": [{\"role\": \"assistant\", \"content\": \"x\"}]}", f);
+    fclose(f);
+    snprintf(in, sizeof in, "/load %s\n/regenerate\n", path);
+    o = program_on_model("chat", "", in);
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.err, "no answer to regenerate"));
+    program_free(&o);
+    unlink(path);
+    /* a pipe is not waited for */
+    assert_int_equal(mkfifo(path, 0600), 0);
+    snprintf(in, sizeof in, "/load %s\n/load /tmp\n/clear now\n", path);
+    o = program_on_model("chat", "", in);
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "/tmp: is no regular file"));
+    assert_non_null(strstr(strstr(o.err, path), "is no regular file"));
+    assert_non_null(strstr(o.err, "/clear takes no argument"));
+    program_free(&o);
     unlink(path);
 }
 
@@ -126,7 +147,7 @@ static void chat_says_a_full_context(void **state)
     o = program_on_model("chat", "--ctx|48|--temp|0|--logit-bias|260=100",
                          "Hello\nAgain\n");
     assert_int_equal(o.code, 1);
-    assert_non_null(strstr(o.err, "the context is full: 47 of 48"));
+    assert_non_null(strstr(o.err, "the context is full: 48 of 48"));
     assert_non_null(strstr(o.err, "the context holds 48"));
     program_free(&o);
 }

@@ -282,15 +282,13 @@ static void tensors(void **state)
     refuse_block(N_DIMS, 4, 0, "dimension count is 0, allowed is 1 to 4");
     refuse_block(N_DIMS, 4, 5, "dimension count is 5, allowed is 1 to 4");
     refuse_block(N_DIMS, 4, UINT32_MAX, "dimension count is 4294967295, allowed is 1 to 4");
-    refuse_block(DIM_0, 8, 0,
-                 "dimension 0 is 0, allowed is 1 to 9223372036854775807 for the product of "
-                 "all");
+    refuse_block(DIM_0, 8, 0, "dimension 0 is 0, allowed is 1 to 9223372036854775807");
     refuse_block(DIM_1, 8, UINT64_MAX,
-                 "dimension 1 is 18446744073709551615, allowed is 1 to 9223372036854775807 "
-                 "for the product of all");
+                 "dimension 1 is 18446744073709551615, allowed is 1 to 144115188075855871 "
+                 "behind those before it");
     refuse_block(DIM_1, 8, (uint64_t)1 << 57, /* 64 * 2^57 = 2^63 */
-                 "dimension 1 is 144115188075855872, allowed is 1 to 9223372036854775807 "
-                 "for the product of all");
+                 "dimension 1 is 144115188075855872, allowed is 1 to 144115188075855871 "
+                 "behind those before it");
     refuse_block(OFFSET, 8, 65, "offset is 65, wanted is a multiple of 64");
     refuse_block(OFFSET, 8, 128,
                  "offset is 128 and its end 208, the data in the file have 193 bytes");

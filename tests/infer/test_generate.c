@@ -482,7 +482,7 @@ static void full_context(void **state)
     heard h = {0};
     generate(&h, &runner, prompt, 64, 260, opts);
     assert_int_equal(h.status, IG_ERR_LIMIT);
-    assert_non_null(strstr(h.err.message, "64 tokens after 0 and fills the context"));
+    assert_non_null(strstr(h.err.message, "the prompt fills the context of 64 tokens"));
     generate(&h, &runner, prompt, 101, 260, opts);
     assert_int_equal(h.status, IG_ERR_LIMIT);
     assert_string_equal(h.err.message,
