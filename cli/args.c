@@ -7,6 +7,7 @@
  */
 #include "args.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -174,6 +175,51 @@ static const args_option *find(const args_verb *verb, const char *arg)
     return NULL;
 }
 
+/* What other programs call it. */
+static const struct synonym {
+    const char *word, *name;
+} synonyms[] = {
+    {"--n-predict", "--tokens"},
+    {"--num-predict", "--tokens"},
+    {"--max-length", "--tokens"},
+    {"--max-new-tokens", "--tokens"},
+    {"-c", "--ctx"},
+    {"--context", "--ctx"},
+    {"--max-model-len", "--ctx"},
+    {"-s", "--seed"},
+    {"-sys", "--system"},
+    {"--system-prompt", "--system"},
+    {"--ssl-keyfile", "--tls-key"},
+    {"--ssl-certfile", "--tls-cert"},
+    {"--ssl-key-file", "--tls-key"},
+    {"--ssl-cert-file", "--tls-cert"},
+    {"--parallel", "--max-running"},
+    {"-np", "--max-running"},
+    {"--max-num-seqs", "--max-running"},
+    {"--served-model-name", "--alias"},
+    {"--text", "--prompt"},
+    {"--cache-type-k", "--kv-type"},
+    {"--kv-cache-dtype", "--kv-type"},
+    {"-p", "--prompt"},
+    {"-n", "--decode"},
+};
+
+static bool has_option(const args_verb *verb, const char *name)
+{
+    for (int i = 0; i < verb->n_options; i++)
+        if (!strcmp(name, verb->options[i].name))
+            return true;
+    return false;
+}
+
+static const char *synonym_of(const args_verb *verb, const char *word)
+{
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+        if (!strcmp(word, synonyms[i].word) && has_option(verb, synonyms[i].name))
+            return synonyms[i].name;
+    return NULL;
+}
+
 /* True: one of two words is the other cut short ("--temperature", "--temp"), or the other
  * with a word before it ("--max-tokens", "--tokens"). */
 static bool is_part(const char *a, const char *b)
@@ -191,13 +237,15 @@ static int unknown(const args_verb *verb, const char *arg)
     const int n = (int)strcspn(arg, "=");
     char name[LONGEST_WORD + 2];
     snprintf(name, sizeof name, "%.*s", n, arg);
+    for (char *c = name; *c; c++)
+        *c = *c == '_' ? '-' : *c;
     if ((!strcmp(name, "-m") || !strcmp(name, "--model")) &&
         !strncmp(verb->operands, "MODEL", 5))
         return report_usage("%s: no option '%s': the model stands alone, ingot %s %s",
                             verb->name, name, verb->name, verb->operands);
-    const char *nearest = NULL;
-    int best = 1000;
-    for (int i = 0; i < verb->n_options; i++) {
+    const char *nearest = synonym_of(verb, name);
+    int best = nearest ? 0 : 1000;
+    for (int i = 0; i < verb->n_options && best > 0; i++) {
         const char *known = verb->options[i].name;
         const int distance = args_distance(name, known);
         const int d = is_part(name, known) ? distance / 8 : distance;
@@ -222,6 +270,10 @@ static int parse_option(const args_verb *verb, void *options, int *i, int argc,
     if (!o)
         return unknown(verb, arg);
     const char *value = arg[1] == '-' ? strchr(arg, '=') : arg[2] ? arg + 1 : NULL;
+    /* "-ngl" is no -n with "gl" */
+    if (arg[1] != '-' && arg[2] && isalpha((unsigned char)arg[2]) &&
+        (o->kind == ARGS_INT || o->kind == ARGS_INTS || o->kind == ARGS_REAL))
+        return unknown(verb, arg);
     if (o->kind == ARGS_FLAG)
         return value ? report_usage("%s: %s takes no value", verb->name, o->name)
                      : store(verb, o, options, NULL);
@@ -253,10 +305,12 @@ int args_parse(const args_verb *verb, void *options, const char **operands,
     }
     *n_operands_out = n;
     if (n < verb->min_operands)
-        return report_usage("%s: %s is missing", verb->name, verb->operands);
+        return report_usage("%s: %s is missing: ingot %s %s", verb->name, verb->operands,
+                            verb->name, verb->operands);
     if (n > verb->max_operands)
-        return report_usage("%s: '%s' is one operand too many", verb->name,
-                            operands[verb->max_operands]);
+        return report_usage("%s: '%s' is one operand too many%s", verb->name,
+                            operands[verb->max_operands],
+                            has_option(verb, "--prompt") ? "; a text is -p TEXT" : "");
     return ARGS_OK;
 }
 

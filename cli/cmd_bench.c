@@ -493,8 +493,16 @@ static int run(report *out, const void *opts, const char *const *operands, int n
     const bench_opts *o = opts;
     if (o->csv && o->json)
         return report_usage("bench: --csv and --json exclude each other");
+    bench_opts plain = {0};
+    defaults(&plain);
+    if (!o->serve.url && memcmp(&plain.serve, &o->serve, sizeof plain.serve) != 0)
+        return report_usage("bench: %s",
+                            o->serve.model && !n_operands
+                                ? "the model stands alone, ingot bench MODEL; --model goes "
+                                  "with --serve URL"
+                                : "options of a load go with --serve URL");
     if (!n_operands && !o->serve.url)
-        return report_usage("bench: MODEL is missing");
+        return report_usage("bench: MODEL is missing: ingot bench MODEL");
     if (n_operands && o->serve.url)
         return report_usage("bench: --serve measures a server, not '%s'", operands[0]);
     if (!o->serve.url && !any(&o->prompt) && !any(&o->decode))

@@ -223,7 +223,8 @@ static void obey(chat *c, char *line, size_t n)
         rest++;
     for (size_t end = strlen(rest); end && isspace((unsigned char)rest[end - 1]);)
         rest[--end] = 0;
-    const struct command *nearest = &commands[0];
+    const struct command *nearest = NULL;
+    int best = 3; /* letters that a guess may change */
     for (int i = 0; i < N_COMMANDS; i++) {
         if (!strcmp(commands[i].name, line)) {
             if (*rest && !commands[i].takes_rest)
@@ -232,11 +233,16 @@ static void obey(chat *c, char *line, size_t n)
                 commands[i].run(c, rest);
             return;
         }
-        if (args_distance(line, commands[i].name) < args_distance(line, nearest->name))
+        const bool begins = !strncmp(commands[i].name, line, strlen(line));
+        const int distance = begins ? 0 : args_distance(line, commands[i].name);
+        if (distance < best) {
+            best = distance;
             nearest = &commands[i];
+        }
     }
-    c->code =
-        report_usage("chat: no command '%s', the nearest is '%s'", line, nearest->name);
+    c->code = nearest ? report_usage("chat: no command '%s', the nearest is '%s'", line,
+                                     nearest->name)
+                      : report_usage("chat: no command '%s', /help lists them", line);
 }
 
 /* ---- messages of several lines ---------------------------------------------------------

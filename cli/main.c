@@ -37,6 +37,11 @@ static const args_verb *find_verb(const char *name)
 
 static int no_such_verb(const char *name)
 {
+    const size_t n = strlen(name);
+    if (name[0] == '-' && (!strcmp(name, "-m") || !strcmp(name, "--model")))
+        return report_usage("a verb is missing: ingot run MODEL, ingot chat MODEL ..");
+    if (n > 5 && !strcmp(name + n - 5, ".gguf"))
+        return report_usage("no verb '%s': ingot run FILE, ingot chat FILE ..", name);
     const char *nearest = NULL;
     int best = 1000;
     for (int i = 0; i < N_VERBS; i++) {

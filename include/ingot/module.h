@@ -85,7 +85,8 @@ IG_API ig_tensor *ig_params_find(const ig_params *p, const char *name);
 IG_API int64_t ig_params_elements(const ig_params *p); /* of all that are not fixed */
 
 /* ---- layers ---------------------------------------------------------------------------------------- *
- * Of options the zero value is the default. Where a layer takes none, opts may be NULL. */
+ * Of options the zero value is the default, but what a layer is made of (n_out, kernel, n_heads ..) has none:
+ * opts may not be NULL. */
 
 /* x [..,K] -> [..,n_out]. "weight" [n_out,K], "bias" [n_out]. */
 IG_API ig_tensor *ig_nn_linear(ig_params *p, const char *name, ig_tensor *x, int64_t n_out,
@@ -110,7 +111,7 @@ IG_API ig_tensor *ig_nn_batch_norm(ig_params *p, const char *name, ig_tensor *x)
 
 typedef struct ig_nn_conv_opts {
     int64_t n_out;
-    int64_t kernel[2]; /* of one dimension: the first */
+    int64_t kernel[2]; /* of one dimension: the first; a second of 0: as the first */
     ig_conv_opts conv; /* stride, pads .. */
     bool no_bias;
 } ig_nn_conv_opts;

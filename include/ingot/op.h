@@ -271,9 +271,10 @@ IG_API ig_tensor *ig_conv_transpose2d(ig_tensor *x, ig_tensor *w, ig_tensor *bia
                                       const ig_conv_opts *opts);
 
 typedef struct ig_pool_opts {
-    int64_t kernel[2], stride[2]; /* a stride of 0: the kernel's size */
-    int64_t pad[2];               /* at most half the kernel */
-    bool count_pads;              /* average: divide by the whole window */
+    int64_t kernel[2],
+        stride[2];   /* a second size of 0: as the first; a stride of 0: the kernel's */
+    int64_t pad[2];  /* at most half the kernel */
+    bool count_pads; /* average: divide by the whole window */
 } ig_pool_opts;
 /* x [B,C,H,W]. The largest: the first of ties gets the gradient; NaN wins, pads never do. */
 IG_API ig_tensor *ig_max_pool2d(ig_tensor *x, const ig_pool_opts *opts);

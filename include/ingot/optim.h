@@ -68,8 +68,8 @@ typedef struct ig_optimizer_opts {
     double ema_decay; /* average of the weights: ema += (1 - decay) (w - ema); 0: none */
 } ig_optimizer_opts;
 
-/* The rule's usual numbers; no clipping, no scale, constant rate. Begin with these: options that are all zero have
- * rate 0, which learns nothing. */
+/* The rule's usual numbers; no clipping, no scale, constant rate. Begin with these: options that are all zero
+ * learn nothing, and Adam's are refused for an eps of 0. */
 IG_API ig_optimizer_opts ig_optimizer_defaults(ig_rule rule);
 
 /* Fails naming the option and its range. `opts` is copied. */

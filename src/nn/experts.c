@@ -193,7 +193,7 @@ ig_tensor *ig_nn_experts(ig_params *p, const char *name, ig_tensor *x,
 {
     mixture m;
     int64_t dims[IG_MAX_DIMS];
-    if (!settle(&m, p, x, opts))
+    if (!ig__layer_takes(p, x, opts, "experts") || !settle(&m, p, x, opts))
         return NULL;
     for (int d = 0; d < ig_tensor_n_dims(x); d++)
         dims[d] = ig_tensor_dim(x, d);

@@ -119,7 +119,7 @@ static gpt2_block block_of(ig_params *p, const ig_nn_gpt2_opts *o, int64_t n_bat
 
 ig_tensor *ig_nn_gpt2_block(ig_params *p, ig_tensor *x, const ig_nn_gpt2_opts *opts)
 {
-    if (!x || ig__context_failed(x->ctx))
+    if (!ig__layer_takes(p, x, opts, "gpt2 block") || ig__context_failed(x->ctx))
         return NULL;
     if (ig_tensor_n_dims(x) != 3 || ig_tensor_dim(x, 0) < 1)
         return ig__layer_refuses(x, "gpt2 block", "x [B,T,D]");

@@ -165,6 +165,8 @@ static bool settle(sizes *s, ig_nn_attention_opts *o, ig_tensor *x)
 ig_tensor *ig_nn_attention(ig_params *p, const char *name, ig_tensor *x,
                            const ig_nn_attention_opts *opts)
 {
+    if (!ig__layer_takes(p, x, opts, "attention"))
+        return NULL;
     ig_nn_attention_opts o = *opts;
     projections by;
     ig_tensor *rows[3], *y = NULL;

@@ -54,7 +54,7 @@ static bool check(ig_tensor *x, const ig_nn_llama_opts *o)
 
 ig_tensor *ig_nn_llama_block(ig_params *p, ig_tensor *x, const ig_nn_llama_opts *opts)
 {
-    if (!check(x, opts))
+    if (!ig__layer_takes(p, x, opts, "llama block") || !check(x, opts))
         return NULL;
     const int64_t b = ig_tensor_dim(x, 0), t = ig_tensor_dim(x, 1), d = ig_tensor_dim(x, 2);
     const double eps = opts->eps > 0 ? opts->eps : 1e-5;

@@ -63,6 +63,10 @@ double ig__params_deviation(const ig_params *p);
 ig_init ig__init_weights(const ig_params *p, double fan_in);
 ig_init ig__init_biases(const ig_params *p, double fan_in);
 
+/* False: there is no x, or it has no parameters or options to go with; the latter is a failure. */
+bool ig__layer_takes(const ig_params *p, const ig_tensor *x, const void *opts,
+                     const char *layer);
+
 /* "layer: wants what, got [..] f32" on x's context; NULL. */
 ig_tensor *ig__layer_refuses(const ig_tensor *x, const char *layer, const char *what);
 

@@ -30,10 +30,33 @@ ig_tensor *ig__layer_refuses(const ig_tensor *x, const char *layer, const char *
                        ig__type_text(&x->type, found, sizeof found));
 }
 
+bool ig__layer_takes(const ig_params *p, const ig_tensor *x, const void *opts,
+                     const char *layer)
+{
+    if (!x)
+        return false;
+    if (p && opts)
+        return true;
+    ig__fail_on(x->ctx, IG_ERR_ARGUMENT, "%s: its %s are NULL", layer,
+                p ? "options" : "parameters");
+    return false;
+}
+
+/* How many a layer makes; false: none, and said. */
+static bool has_width(const ig_tensor *x, const char *layer, const char *name,
+                      int64_t n_out)
+{
+    if (n_out > 0)
+        return true;
+    ig__fail_on(x->ctx, IG_ERR_ARGUMENT, "%s %s: n_out is %lld, allowed is 1 or more",
+                layer, name, (long long)n_out);
+    return false;
+}
+
 ig_tensor *ig_nn_linear(ig_params *p, const char *name, ig_tensor *x, int64_t n_out,
                         bool bias)
 {
-    if (!x)
+    if (!ig__layer_takes(p, x, name, "linear") || !has_width(x, "linear", name, n_out))
         return NULL;
     const int64_t k = ig_tensor_dim(x, -1);
     ig_params_begin(p, "%s", name);
@@ -136,22 +159,33 @@ static ig_tensor *conv(ig_params *p, const char *name, ig_tensor *x,
     return w && (b || o->no_bias) ? f(x, w, b, &o->conv) : NULL;
 }
 
+/* A kernel of one size is square. */
+static int64_t second_size(const ig_nn_conv_opts *o)
+{
+    return o->kernel[1] ? o->kernel[1] : o->kernel[0];
+}
+
 static ig_tensor *conv_of(ig_params *p, const char *name, ig_tensor *x,
                           const ig_nn_conv_opts *o, int n, conv_fn *f)
 {
+    if (!ig__layer_takes(p, x, o, "conv") || !has_width(x, "conv", name, o->n_out))
+        return NULL;
     const int64_t groups = o->conv.groups > 0 ? o->conv.groups : 1;
     const int64_t dims[4] = {o->n_out, ig_tensor_dim(x, 1) / groups, o->kernel[0],
-                             o->kernel[1]};
-    return x ? conv(p, name, x, o, dims, n, f) : NULL;
+                             second_size(o)};
+    return conv(p, name, x, o, dims, n, f);
 }
 
 static ig_tensor *transpose_of(ig_params *p, const char *name, ig_tensor *x,
                                const ig_nn_conv_opts *o, int n, conv_fn *f)
 {
+    if (!ig__layer_takes(p, x, o, "conv_transpose") ||
+        !has_width(x, "conv_transpose", name, o->n_out))
+        return NULL;
     const int64_t groups = o->conv.groups > 0 ? o->conv.groups : 1;
     const int64_t dims[4] = {ig_tensor_dim(x, 1), o->n_out / groups, o->kernel[0],
-                             o->kernel[1]};
-    return x ? conv(p, name, x, o, dims, n, f) : NULL;
+                             second_size(o)};
+    return conv(p, name, x, o, dims, n, f);
 }
 
 ig_tensor *ig_nn_conv1d(ig_params *p, const char *name, ig_tensor *x,
@@ -207,13 +241,14 @@ ig_tensor *ig_nn_recurrent(ig_params *p, const char *name, ig_cell cell, ig_tens
                            const ig_nn_recurrent_opts *opts)
 {
     ig_tensor *w[MOST_LAYERS * 2 * 4];
+    if (!ig__layer_takes(p, x, opts, "recurrent") ||
+        !has_width(x, "recurrent", name, opts->n_out))
+        return NULL;
     const int layers = opts->run.layers ? opts->run.layers : 1;
     const int ways = opts->run.both ? 2 : 1;
     const int64_t gates = cell == IG_CELL_LSTM ? 4 : cell == IG_CELL_GRU ? 3 : 1;
     ig_recurrent_opts run = opts->run;
     bool whole = true;
-    if (!x)
-        return NULL;
     if (!ig_params_is_training(p))
         run.dropout = 0;
     ig_params_begin(p, "%s", name);

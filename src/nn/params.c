@@ -119,7 +119,11 @@ void ig_params_begin(ig_params *p, const char *fmt, ...)
 
 void ig_params_end(ig_params *p)
 {
-    if (p->depth > 0 && --p->depth < MAX_DEPTH) {
+    if (p->depth == 0) {
+        (void)ig__fail_on(p->ctx, IG_ERR_ARGUMENT, "params: an end without a begin");
+        return;
+    }
+    if (--p->depth < MAX_DEPTH) {
         p->n_path = p->ends[p->depth];
         p->path[p->n_path] = 0;
     }

@@ -303,13 +303,15 @@ static ig_tensor *pool(const char *op, const ig__op *row, ig_tensor *x,
 {
     pool_attrs a;
     ig_dtype result;
+    if (x && !opts)
+        return ig__fail_on(x->ctx, IG_ERR_ARGUMENT, "%s: its options are NULL", op);
     if (!ig__dense(op, &x, 1, &result))
         return NULL;
     memset(&a, 0, sizeof a);
     a.count_pads = opts->count_pads;
     for (int d = 0; d < 2; d++) {
-        a.kernel[d] = opts->kernel[d];
-        a.stride[d] = opts->stride[d] ? opts->stride[d] : opts->kernel[d];
+        a.kernel[d] = opts->kernel[d] ? opts->kernel[d] : opts->kernel[0];
+        a.stride[d] = opts->stride[d] ? opts->stride[d] : a.kernel[d];
         a.pad[d] = opts->pad[d];
         if (a.kernel[d] < 1 || a.kernel[d] > INT32_MAX || a.stride[d] < 1 || a.pad[d] < 0 ||
             a.pad[d] > a.kernel[d] / 2)

@@ -277,6 +277,16 @@ static void preflight(ig__exchange *x)
     ig__http_reply(x, 204, NULL, "", 0);
 }
 
+static void refuse_path(ig__exchange *x)
+{
+    char under[sizeof x->path + 4];
+    (void)snprintf(under, sizeof under, "/v1%s", x->path);
+    ig__reply_error(x, 404, "invalid_request_error", "not_found", NULL,
+                    find(under) ? "no such path: %.100s, but /v1%.100s"
+                                : "no such path: %.100s",
+                    x->path, x->path);
+}
+
 static void refuse_method(ig__exchange *x, const route *r)
 {
     ig__http_set_header(x, "Allow",
@@ -310,6 +320,8 @@ static void refuse_fault(ig__exchange *x)
         {IG_FAULT_ROOM, 503, "no_room", "too many long requests come at once"},
     };
     ig__http_set_header(x, "Connection", "close");
+    if (x->fault == IG_FAULT_ROOM)
+        ig__http_set_header(x, "Retry-After", "1");
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         if (faults[i].fault == x->fault)
             ig__reply_error(x, faults[i].status,
@@ -333,8 +345,7 @@ static void answer(ig_server *s, ig__exchange *x)
         ig__http_set_header(x, "Allow", "GET, HEAD, POST, OPTIONS");
         ig__http_reply(x, 204, NULL, "", 0);
     } else if (!r) {
-        ig__reply_error(x, 404, "invalid_request_error", "not_found", NULL,
-                        "no such path: %.100s", x->path);
+        refuse_path(x);
     } else if (!(r->flags & OPEN) && !has_key(s, x)) {
         ig__http_set_header(x, "WWW-Authenticate", "Bearer");
         ig__reply_error(x, 401, "invalid_request_error", "invalid_api_key", NULL,

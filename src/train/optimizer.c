@@ -81,6 +81,10 @@ static ig_status check_opts(const ig_optimizer_opts *o, ig_error *err)
     IG_TRY(check_range("beta1", o->beta1, 0, 1, true, err));
     IG_TRY(check_range("beta2", o->beta2, 0, 1, true, err));
     IG_TRY(check_range("eps", o->eps, 0, (double)INFINITY, true, err));
+    if (o->eps == 0 && (o->rule == IG_RULE_ADAM || o->rule == IG_RULE_ADAMW))
+        return ig__fail(err, IG_ERR_ARGUMENT,
+                        "optimizer: eps is 0, which makes NaN of a gradient of 0; "
+                        "ig_optimizer_defaults has the usual numbers");
     IG_TRY(check_range("weight_decay", o->weight_decay, 0, (double)INFINITY, true, err));
     IG_TRY(check_range("momentum", o->momentum, 0, 1, true, err));
     IG_TRY(check_range("dampening", o->dampening, 0, 1, false, err));
@@ -119,6 +123,8 @@ ig_status ig_optimizer_create(ig_optimizer **opt_out, ig_context *ctx,
                               const ig_optimizer_opts *opts, ig_error *err)
 {
     *opt_out = NULL;
+    if (!opts)
+        return ig__fail(err, IG_ERR_ARGUMENT, "optimizer: its options are NULL");
     IG_TRY(check_opts(opts, err));
     if (ig__context_failed(ctx))
         return failure(ctx, err);
@@ -211,6 +217,12 @@ static ig_status check_param(const ig_optimizer *opt, const ig_tensor *p, ig_err
             "optimizer: wants contiguous float32 leaves of its context that want "
             "their gradient, not %s",
             ig__type_text(&p->type, text, sizeof text));
+    for (int64_t i = 0; i < opt->n_params; i++)
+        if (opt->params[i].p == p)
+            return ig__fail(err, IG_ERR_ARGUMENT,
+                            "optimizer: %s is added a second time, and would be "
+                            "updated twice a step",
+                            opt->params[i].name);
     return IG_OK;
 }
 
@@ -342,6 +354,10 @@ ig_status ig_optimizer_add_params(ig_optimizer *opt, ig_params *p, ig_error *err
             fini_param(opt->ctx, &opt->params[--opt->n_params]);
         return status;
     }
+    if (opt->n_params == before)
+        return ig__fail(err, IG_ERR_ARGUMENT,
+                        "optimizer: there is no parameter to be trained: the network makes "
+                        "them when it is called first");
     return IG_OK;
 }
 
@@ -478,6 +494,10 @@ ig_status ig_optimizer_step(ig_optimizer *opt)
         return IG_ERR_ARGUMENT;
     if (ig__context_failed(opt->ctx))
         return opt->ctx->error.status;
+    if (opt->n_params == 0) {
+        (void)ig__fail_on(opt->ctx, IG_ERR_ARGUMENT, "optimizer: it has no parameters");
+        return opt->ctx->error.status;
+    }
     const bool was = ig_grad_enable(opt->ctx, false);
     const ig_dtype autocast = ig_autocast(opt->ctx, IG_DTYPE_F32);
     ig_scope *scope = ig_scope_begin(opt->ctx);

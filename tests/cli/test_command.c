@@ -111,6 +111,21 @@ static void wrong_lines_name_the_nearest(void **state)
     assert_fails("run|M|--ctx-size|4", 2, "the nearest is '--ctx'");
     assert_fails("serve|M|--api-key|x", 2, "the nearest is '--api-key-file'");
     assert_fails("run|-m|M", 2, "no option '-m': the model stands alone, ingot run MODEL");
+    /* as other programs have it */
+    assert_fails("run|M|--n-predict|4", 2, "the nearest is '--tokens'");
+    assert_fails("run|M|--max_tokens|4", 2, "the nearest is '--tokens'");
+    assert_fails("run|M|--system-prompt|x", 2, "the nearest is '--system'");
+    assert_fails("run|M|-c|5", 2, "the nearest is '--ctx'");
+    assert_fails("serve|M|--ssl-keyfile|x", 2, "the nearest is '--tls-key'");
+    assert_fails("serve|M|--parallel|4", 2, "the nearest is '--max-running'");
+    assert_fails("bench|M|-p|4", 2, "the nearest is '--prompt'");
+    assert_fails("bench|M|-n|4", 2, "the nearest is '--decode'");
+    assert_fails("run|M|-ngl|99", 2, "no option '-ngl'");
+    assert_fails("run|M|-top_k|5", 2, "no option '-top_k', the nearest is '--top-k'");
+    assert_fails("run|M|hello", 2, "'hello' is one operand too many; a text is -p TEXT");
+    assert_fails("run", 2, "MODEL is missing: ingot run MODEL");
+    assert_fails("x/y.gguf", 2, "no verb 'x/y.gguf': ingot run FILE");
+    assert_fails("-m|x.gguf", 2, "a verb is missing: ingot run MODEL");
     assert_fails("info|--model=M", 2, "the model stands alone, ingot info MODEL");
     assert_fails("run|M|--xyzzyxyzzy", 2, "no option '--xyzzyxyzzy'; see 'ingot help run'");
     assert_fails("run|M|-q", 2, "no option '-q'");

@@ -97,6 +97,37 @@ static void test_names(void **state)
     end(&f);
 }
 
+/* Layers without what they are made of. */
+static void test_missing_options(void **state)
+{
+    (void)state;
+    fixture f = begin(1);
+    ig_tensor *x = ig_ones(f.ctx, IG_DTYPE_F32, IG_SHAPE(2, 4, 8, 8));
+    ig_tensor *t = ig_ones(f.ctx, IG_DTYPE_F32, IG_SHAPE(2, 3, 8));
+    const ig_nn_conv_opts none = {.kernel = {3, 3}}, square = {.n_out = 5, .kernel = {3}};
+    const ig_pool_opts two = {.kernel = {2}};
+#define REFUSED(call, text)                                                                \
+    assert_null(call);                                                                     \
+    assert_failed(f.ctx, IG_ERR_ARGUMENT, text)
+    REFUSED(ig_nn_conv1d(f.p, "c", t, NULL), "conv: its options are NULL");
+    REFUSED(ig_nn_conv2d(f.p, "c", x, NULL), "conv: its options are NULL");
+    REFUSED(ig_nn_conv_transpose2d(f.p, "c", x, NULL), "options are NULL");
+    REFUSED(ig_nn_recurrent(f.p, "r", IG_CELL_GRU, t, NULL), "options are NULL");
+    REFUSED(ig_nn_attention(f.p, "a", t, NULL), "attention: its options are NULL");
+    REFUSED(ig_nn_experts(f.p, "e", t, NULL), "experts: its options are NULL");
+    REFUSED(ig_nn_gpt2_block(f.p, t, NULL), "options are NULL");
+    REFUSED(ig_nn_llama_block(f.p, t, NULL), "options are NULL");
+    REFUSED(ig_max_pool2d(x, NULL), "max_pool2d: its options are NULL");
+    REFUSED(ig_nn_conv2d(f.p, "c", x, &none), "conv c: n_out is 0");
+    REFUSED(ig_nn_linear(f.p, "l", t, 0, true), "linear l: n_out is 0");
+    REFUSED(ig_nn_linear(NULL, "l", t, 4, true), "linear: its parameters are NULL");
+#undef REFUSED
+    assert_int_equal(ig_params_count(f.p), 0);
+    assert_int_equal(ig_tensor_dim(ig_nn_conv2d(f.p, "c", x, &square), 3), 6);
+    assert_int_equal(ig_tensor_dim(ig_max_pool2d(x, &two), 3), 4);
+    end(&f);
+}
+
 /* Past the bounds: a failure, and begins and ends still pair up. */
 static void test_long_names(void **state)
 {
@@ -113,8 +144,10 @@ static void test_long_names(void **state)
     for (int i = 0; i < 17; i++)
         ig_params_begin(f.p, "d");
     assert_failed(f.ctx, IG_ERR_LIMIT, "16 levels");
-    for (int i = 0; i < 18; i++) /* one more than begun */
+    for (int i = 0; i < 17; i++)
         ig_params_end(f.p);
+    ig_params_end(f.p);
+    assert_failed(f.ctx, IG_ERR_ARGUMENT, "an end without a begin");
     assert_non_null(ig_param(f.p, "w", (ig_init){0}, IG_SHAPE(1)));
     assert_string_equal(ig_params_name(f.p, 0), "w");
     end(&f);
@@ -564,13 +597,21 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),   cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_many),    cmocka_unit_test(test_start_values),
-        cmocka_unit_test(test_seeds),   cmocka_unit_test(test_freeze),
-        cmocka_unit_test(test_layers),  cmocka_unit_test(test_running_statistics),
-        cmocka_unit_test(test_files),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_causal),  cmocka_unit_test(test_tied),
-        cmocka_unit_test(test_descent), cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_missing_options),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_start_values),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_freeze),
+        cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_running_statistics),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_causal),
+        cmocka_unit_test(test_tied),
+        cmocka_unit_test(test_descent),
+        cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

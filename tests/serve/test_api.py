@@ -181,6 +181,10 @@ class Tiny(Shared):
         self.assertIn(b"Allow: GET, HEAD, POST, OPTIONS", got)
         for path in "/health%00", "/health%00x", "/v1/models/%00":
             self.assertEqual(self.s.ask("GET", path)[0], 404, path)
+        got = self.s.json("/chat/completions", {}, status=404)["error"]["message"]
+        self.assertEqual(got, "no such path: /chat/completions, but /v1/chat/completions")
+        self.assertEqual(self.s.json("/nothing", status=404)["error"]["message"],
+                         "no such path: /nothing")
 
     def test_times_without_the_upload(self):
         """A client that is slow to send is no slowness of the server's."""

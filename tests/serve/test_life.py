@@ -160,6 +160,25 @@ class Ending(unittest.TestCase):
         finally:
             self.assertEqual(s.stop(), 0)
 
+    def test_held(self):
+        """Bodies on their way are bounded together; what was held is free again afterwards."""
+        s = Served(BINARY, tiny_path(), "--quiet")
+        n = 8 << 20
+        head = (b"POST /tokenize HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                b"Content-Length: %d\r\n\r\n" % n)
+        for clients in 40, 1:
+            held = [s.connect() for _ in range(clients)]
+            for c in held:
+                c.sendall(head + b" " * (n - 1))
+            seen = []
+            for c in held:
+                c.sendall(b"x")
+                seen.append(int(read_until(c, b"\r\n")[9:12]))
+                c.close()
+            self.assertLessEqual(set(seen), {400, 429, 503})
+            self.assertEqual(503 in seen, clients > 32, seen)
+        self.assertEqual(s.stop(), 0)
+
     def test_arriving(self):
         """A request whose body is on its way at SIGTERM is answered."""
         s = Served(BINARY, tiny_path(), "--quiet")

@@ -442,7 +442,20 @@ static void test_options(void **state)
     const int64_t n = 3;
     ig_tensor *x = ig_zeros(ctx, IG_DTYPE_F32, 1, &n);
     assert_int_equal(ig_optimizer_add(opt, &x, NULL, 1, NULL, &err), IG_ERR_ARGUMENT);
+    /* a parameter twice would move twice a step; a step of none would learn nothing */
+    assert_int_equal(ig_optimizer_step(opt), IG_ERR_ARGUMENT);
+    assert_string_equal(ig_context_message(ctx), "optimizer: it has no parameters");
+    ig_context_clear(ctx);
+    const char *name = "x";
+    ig_tensor_require_grad(x, true);
+    assert_int_equal(ig_optimizer_add(opt, &x, &name, 1, NULL, &err), IG_OK);
+    assert_int_equal(ig_optimizer_add(opt, &x, &name, 1, NULL, &err), IG_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "x is added a second time"));
     ig_optimizer_destroy(opt);
+    o.eps = 0;
+    assert_int_equal(ig_optimizer_create(&opt, ctx, &o, &err), IG_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "eps is 0"));
+    assert_int_equal(ig_optimizer_create(&opt, ctx, NULL, &err), IG_ERR_ARGUMENT);
     ig_context_destroy(ctx);
 }
 
@@ -465,6 +478,12 @@ static void test_add_params(void **state)
     opts.lr = 0.1;
     opts.weight_decay = 0.5;
     assert_int_equal(ig_optimizer_create(&opt, ctx, &opts, NULL), IG_OK);
+    ig_params *empty; /* its network was not called yet */
+    ig_error err;
+    assert_int_equal(ig_params_create(&empty, ctx, NULL), IG_OK);
+    assert_int_equal(ig_optimizer_add_params(opt, empty, &err), IG_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "no parameter to be trained"));
+    ig_params_destroy(empty);
     assert_int_equal(ig_optimizer_add_params(opt, p, NULL), IG_OK);
     ig_tensor *nothing = ig_scale(ig_mul(ig_mul(w, b), frozen), 0);
     assert_int_equal(ig_backward(ig_sum(nothing, 0, NULL, false)), IG_OK);
