@@ -78,7 +78,7 @@ static void finish(ig__ask *ask)
         x->body = ask->body;
         ask->body = ig__buffer_init(ask->server->a);
     }
-    if (x && ask->status && !ig__http_has_room(ask->server->http, ask->answer.n)) {
+    if (x && ask->status && !ig__http_has_room(ask->server->http, 0, ask->answer.n)) {
         ig__http_set_header(x, "Retry-After", "1");
         ig__reply_error(x, 503, ig__error_type(503), "no_room", NULL,
                         "too many long answers are on their way");

@@ -34,7 +34,7 @@
 enum { MAX_EVENTS = 64, TAG_WAKE = 1, TAG_MHD = 2 }; /* tags of our epoll events */
 enum { HEADER_MEMORY = 64 << 10 };
 static const uint64_t drain_limit = (uint64_t)64 << 20; /* of a body that is too large */
-static const size_t held_limit = (size_t)256 << 20;
+static const size_t held_limit = (size_t)256 << 20, small = 16 << 10;
 static const int64_t slowest =
     8 << 10; /* bytes a second that a client must take of an answer */
 static const int64_t second_ns = 1000000000;
@@ -177,9 +177,9 @@ static bool check_head(ig__exchange *x, const char *path, const char *version)
     return x->fault || x->too_large;
 }
 
-bool ig__http_has_room(const ig__http *h, size_t n)
+bool ig__http_has_room(const ig__http *h, size_t n_held, size_t n)
 {
-    return h->n_held + n <= held_limit;
+    return n_held + n <= small || h->n_held + n <= held_limit;
 }
 
 void ig__http_limit(ig__exchange *x, size_t n)
@@ -206,6 +206,8 @@ static void hand_over(ig__exchange *x)
     h->n_held -= x->body.n;
     if (socket)
         socket->since_ns = 0;
+    if (x->closes)
+        ig__http_set_header(x, "Connection", "close");
     h->opts.events.request(h->opts.events.user, x);
 }
 
@@ -215,7 +217,7 @@ static void take_body(ig__exchange *x, const char *bytes, size_t n)
     x->n_received += n;
     if (x->n_received > h->opts.max_body)
         x->too_large = true;
-    else if (!x->fault && !ig__http_has_room(h, n))
+    else if (!x->fault && !ig__http_has_room(h, x->body.n, n))
         x->fault = IG_FAULT_ROOM;
     if (x->too_large || x->fault) {
         h->n_held -= x->body.n;

@@ -50,6 +50,7 @@ typedef struct ig__exchange {
     bool begun;     /* its head is on the way: the status cannot change */
     bool ended;     /* nothing more will be written */
     bool no_body;   /* a HEAD request */
+    bool closes;    /* nothing more is read from the connection */
     int64_t n_sent; /* bytes of body given to the client */
 
     /* the transport's */
@@ -101,8 +102,9 @@ void ig__http_stop(ig__http *http);
 void ig__http_close(ig__http *http); /* after run; may be NULL */
 
 int64_t ig__http_n_connections(const ig__http *http);
-/* Bodies that arrive and whole answers on their way share a bound: is there room for n bytes more? */
-bool ig__http_has_room(const ig__http *http, size_t n);
+/* Bodies that arrive and whole answers on their way share a bound: is there room for n bytes more of
+ * what holds n_held already? Small ones always find it. */
+bool ig__http_has_room(const ig__http *http, size_t n_held, size_t n);
 /* Probe anew from now on, if the other side is shut: its request begins to cost something. */
 void ig__http_probe_soon(ig__exchange *x);
 

@@ -96,6 +96,10 @@ void ig__http_reply(ig__exchange *x, int status, const char *content_type, const
     }
     ig__buffer_append(&x->out, body, n);
     x->ended = true;
+    if (x->begun) { /* by a probe: it goes on its way piece by piece */
+        ig__http_hold(x, n);
+        ig__http_limit(x, n);
+    }
     ig__http_resume(x);
 }
 

@@ -319,7 +319,8 @@ static void refuse_fault(ig__exchange *x)
          "the only Transfer-Encoding that is known is chunked"},
         {IG_FAULT_ROOM, 503, "no_room", "too many long requests come at once"},
     };
-    ig__http_set_header(x, "Connection", "close");
+    if (!x->closes)
+        ig__http_set_header(x, "Connection", "close");
     if (x->fault == IG_FAULT_ROOM)
         ig__http_set_header(x, "Retry-After", "1");
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)

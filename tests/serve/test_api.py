@@ -172,6 +172,20 @@ class Tiny(Shared):
             self.assertIn(b"HTTP/1.1 400 ", got)
             self.assertIn(b"bad_header", got)
 
+    def test_folded_length(self):
+        """A length in a folded line is lost on the way: what follows is not read as a request."""
+        for lines in (b"Content-Length:\r\n 15", b"Transfer-Encoding:\r\n chunked",
+                      b"Content-Length: 0\r\nContent-Length:\r\n 15", b"X: y"):
+            c = self.s.connect()
+            c.sendall(b"POST /tokenize HTTP/1.1\r\nHost: a\r\n" + lines + b"\r\n\r\n"
+                      b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+            got = b""
+            while piece := c.recv(65536):
+                got += piece
+            c.close()
+            self.assertEqual(got.count(b"HTTP/1.1 "), 1, (lines, got))
+            self.assertIn(b"HTTP/1.1 400 ", got)
+
     def test_odd_targets(self):
         c = self.s.connect()
         c.sendall(b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")

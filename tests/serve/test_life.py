@@ -170,7 +170,8 @@ class Ending(unittest.TestCase):
             held = [s.connect() for _ in range(clients)]
             for c in held:
                 c.sendall(head + b" " * (n - 1))
-            seen = []
+            seen = []  # what is small finds room all the same
+            self.assertEqual(s.json("/tokenize", {"content": "a" * 300})["count"], 300)
             for c in held:
                 c.sendall(b"x")
                 seen.append(int(read_until(c, b"\r\n")[9:12]))
