@@ -56,7 +56,7 @@ static bool has_width(const ig_tensor *x, const char *layer, const char *name,
 ig_tensor *ig_nn_linear(ig_params *p, const char *name, ig_tensor *x, int64_t n_out,
                         bool bias)
 {
-    if (!ig__layer_takes(p, x, name, "linear") || !has_width(x, "linear", name, n_out))
+    if (!ig__layer_takes(p, x, p, "linear") || !has_width(x, "linear", name, n_out))
         return NULL;
     const int64_t k = ig_tensor_dim(x, -1);
     ig_params_begin(p, "%s", name);
